@@ -1,0 +1,98 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Stage says for whom the bridge acts. Each stage includes the ones before it.
+type Stage string
+
+// The stages of a rollout.
+const (
+	Shadow          Stage = "shadow"     // plans and journals; delays, profiles and moves nothing
+	Canary          Stage = "canary"     // acts on a stable share of the best-effort jobs
+	StageBestEffort Stage = "besteffort" // acts on all best-effort jobs
+	StageSoft       Stage = "soft"       // and on soft SLO jobs
+	StageStrict     Stage = "strict"     // and on strict SLO jobs: all
+)
+
+var stages = []Stage{Shadow, Canary, StageBestEffort, StageSoft, StageStrict}
+
+// Config is what Step needs to know about the site. The zero value is not usable; start from [Defaults].
+type Config struct {
+	Stage       Stage
+	CanaryShare float64 // 0..1, of the best-effort jobs
+	// Unit is the best-effort lease, SLOUnits the length of an SLO lease in units.
+	Unit     time.Duration
+	SLOUnits int
+	// Poll is the period at which Step is called; waits are counted in it.
+	Poll time.Duration
+	// Delay is how far ahead the begin time of a waiting job is set; it is renewed when half of it has passed. When the bridge
+	// dies, its jobs start by themselves after at most this long.
+	Delay time.Duration
+
+	Partitions       []string // whose jobs we manage
+	ProfilePartition string   // empty: nobody is profiled
+	ProfileTime      time.Duration
+	// RequeueExit is the exit code that sends a job back to the queue (slurm.conf RequeueExit).
+	RequeueExit int
+	// PriorityMode is "nice" or "off".
+	PriorityMode string
+
+	// CheckpointTimeout is how long a signalled job may take before it counts as not having answered. CheckpointStrikes is how
+	// often that may happen before the job counts as not preemptible.
+	CheckpointTimeout time.Duration
+	CheckpointStrikes int
+	// MaxCheckpoints and MaxStarts bound how many jobs may write or read checkpoints at once (shared storage).
+	MaxCheckpoints, MaxStarts int
+	// MaxActions bounds the writes of one cycle.
+	MaxActions int
+	// StartTimeout is how long a released job may stay pending with its GPUs free before it is delayed again.
+	StartTimeout time.Duration
+	// Quantile of the duration estimate that deadlines are planned on.
+	Quantile float64
+	// Zone of deadlines written without one.
+	Zone *time.Location
+}
+
+// Defaults are the values of a site that sets nothing.
+func Defaults() Config {
+	return Config{
+		Stage: Shadow, CanaryShare: 0.1, Unit: 5 * time.Minute, SLOUnits: 2, Poll: 10 * time.Second, Delay: 3 * time.Minute,
+		Partitions: []string{"gpu"}, ProfilePartition: "profile", ProfileTime: 5 * time.Minute, RequeueExit: 99, PriorityMode: "nice",
+		CheckpointTimeout: 5 * time.Minute, CheckpointStrikes: 2, MaxCheckpoints: 8, MaxStarts: 8, MaxActions: 200,
+		StartTimeout: 30 * time.Second, Quantile: 0.6, Zone: time.UTC,
+	}
+}
+
+// Validate says what is wrong with a configuration, every fault at once.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(slices.Contains(stages, c.Stage), "stage %q is none of %v", c.Stage, stages)
+	bad(c.CanaryShare >= 0 && c.CanaryShare <= 1, "canary_share %v is not within 0..1", c.CanaryShare)
+	bad(c.Unit >= 5*time.Second && c.Unit <= time.Hour, "unit %v is not within 5s..1h", c.Unit)
+	bad(c.SLOUnits >= 1 && c.SLOUnits <= 24, "slo_lease_units %d is not within 1..24", c.SLOUnits)
+	bad(c.Poll >= 100*time.Millisecond && c.Poll <= c.Unit, "poll %v is not within 100ms..unit", c.Poll)
+	bad(c.Delay >= 3*c.Poll, "delay %v is shorter than three polls (%v)", c.Delay, 3*c.Poll)
+	bad(len(c.Partitions) > 0, "partitions is empty: name at least one to manage")
+	bad(c.ProfilePartition == "" || !slices.Contains(c.Partitions, c.ProfilePartition),
+		"profile_partition %q is also in partitions", c.ProfilePartition)
+	bad(c.ProfilePartition == "" || c.ProfileTime >= time.Second, "profile_time %v is below 1s", c.ProfileTime)
+	bad(c.RequeueExit >= 1 && c.RequeueExit <= 255, "requeue_exit %d is not within 1..255", c.RequeueExit)
+	bad(c.PriorityMode == "nice" || c.PriorityMode == "off", "priority_mode %q is neither nice nor off", c.PriorityMode)
+	bad(c.CheckpointTimeout >= time.Second, "checkpoint_timeout %v is below 1s", c.CheckpointTimeout)
+	bad(c.CheckpointStrikes >= 1, "checkpoint_strikes %d is below 1", c.CheckpointStrikes)
+	bad(c.MaxCheckpoints >= 1 && c.MaxStarts >= 1 && c.MaxActions >= 1, "max_checkpoints, max_starts and max_actions must be at least 1")
+	bad(c.StartTimeout >= c.Poll, "start_timeout %v is shorter than one poll", c.StartTimeout)
+	bad(c.Quantile >= 0.1 && c.Quantile <= 0.95, "quantile %v is not within 0.1..0.95", c.Quantile)
+	bad(c.Zone != nil, "zone is not set")
+	return errors.Join(errs...)
+}

@@ -1,0 +1,196 @@
+package bridge
+
+import (
+	"slices"
+	"time"
+
+	"unisched/estimator"
+	"unisched/planner"
+	"unisched/slurm"
+	"unisched/slurm/comment"
+)
+
+// Record is all that we know of one job beyond what Slurm shows: the memory that must survive a restart. It is journalled before every
+// call that changes the job, already in the state that the call is meant to reach (write-ahead): what a call
+// may have done is never forgotten, and what it did not do shows in the next snapshot.
+type Record struct {
+	Job slurm.JobID `json:"job"`
+	// UID, FirstSubmit and Restart identify the job: Slurm reuses ids, and a requeue changes the submit time.
+	UID         int64     `json:"uid"`
+	FirstSubmit time.Time `json:"first_submit"`
+	Submit      time.Time `json:"submit"` // as last seen
+	Restart     int       `json:"restart"`
+
+	Name, User, Account, QOS string
+	// Comment is the wish as it stood at admission; deadlines never change after it.
+	Comment string       `json:"comment,omitempty"`
+	Wish    comment.Wish `json:"wish"`
+
+	Phase Phase     `json:"phase"`
+	Since time.Time `json:"since"`
+	// Why explains the phase where it needs words (unmanaged, blocked, signal-ineffective, profile-failed).
+	Why string `json:"why,omitempty"`
+
+	Original Original `json:"original"`
+	Changed  Changed  `json:"changed"`
+	Profile  Profile  `json:"profile"`
+	Target   Target   `json:"target"`
+
+	// The run in progress, or the last one.
+	LeaseUntil time.Time         `json:"lease_until,omitzero"`
+	Placement  planner.Placement `json:"placement,omitempty"`
+	Run        RunProgress       `json:"run"`
+
+	// What earlier runs and this one showed.
+	Iter        int64                `json:"iter"` // highest iteration reported by any run
+	Saved       int64                `json:"saved"`
+	Samples     []estimator.Sample   `json:"samples,omitempty"`
+	Curve       []estimator.Point    `json:"curve,omitempty"`
+	Resumes     []estimator.SRSample `json:"resumes,omitempty"`
+	Checkpoints []estimator.SRSample `json:"checkpoints,omitempty"`
+	GradBytes   float64              `json:"grad_bytes,omitempty"`
+
+	Started     bool      `json:"started,omitempty"` // has held GPUs before
+	LastOnGPUs  time.Time `json:"last_on_gpus,omitzero"`
+	Preemptions int       `json:"preemptions"`
+	Strikes     int       `json:"strikes"` // signals without a checkpoint
+	NoPreempt   string    `json:"no_preempt,omitempty"`
+	LostIters   int64     `json:"lost_iters"`
+	GPUSeconds  float64   `json:"gpu_seconds"`
+	Base        int64     `json:"base_priority,omitempty"` // Slurm's priority without our nice
+	BlockedTill time.Time `json:"blocked_till,omitzero"`
+	Blocked     string    `json:"blocked,omitempty"`
+
+	Ended  time.Time `json:"ended,omitzero"`
+	Exit   string    `json:"exit,omitempty"`
+	Events []Event   `json:"events,omitempty"`
+
+	// Estimate is the newest one; derived, kept for showing.
+	Estimate planner.Estimate `json:"estimate"`
+
+	dirty bool
+}
+
+// Original holds the values to restore: the job as its user submitted it.
+type Original struct {
+	Nice          int64         `json:"nice"`
+	Partition     string        `json:"partition"`
+	Nodes         slurm.MinMax  `json:"nodes"`
+	Tasks         int           `json:"tasks"`
+	TRESPerNode   string        `json:"tres_per_node,omitempty"`
+	TRESPerJob    string        `json:"tres_per_job,omitempty"`
+	TRESPerTask   string        `json:"tres_per_task,omitempty"`
+	GPUs          int           `json:"gpus"`
+	RequiredNodes []string      `json:"required_nodes,omitempty"`
+	TimeLimit     time.Duration `json:"time_limit"`
+	Begin         time.Time     `json:"begin,omitzero"` // the user's own
+}
+
+// Changed is what we have done, or may have done, to the job in Slurm and must undo before it is plain again.
+type Changed struct {
+	Hold    bool      `json:"hold,omitempty"`
+	Begin   time.Time `json:"begin,omitzero"` // the begin time that we set
+	Nice    bool      `json:"nice,omitempty"`
+	NiceIs  int64     `json:"nice_is,omitempty"`
+	Pinned  []string  `json:"pinned,omitempty"`
+	Reshape bool      `json:"reshape,omitempty"` // nodes, tasks, TRES or partition differ from the original
+}
+
+// Any reports whether there is anything to undo.
+func (c Changed) Any() bool {
+	return c.Hold || !c.Begin.IsZero() || c.Nice || len(c.Pinned) > 0 || c.Reshape
+}
+
+// Profile is the state of measuring a new job.
+type Profile struct {
+	Steps []planner.Shape `json:"steps,omitempty"` // still to be measured, in order
+	Done  bool            `json:"done,omitempty"`
+	Note  string          `json:"note,omitempty"` // why there was none, or how it ended
+}
+
+// Needed reports whether the job still waits for a profile run.
+func (p Profile) Needed() bool { return !p.Done && len(p.Steps) > 0 }
+
+// Target is what the newest plan wants for the job.
+type Target struct {
+	Decision  planner.Decision  `json:"decision,omitempty"`
+	Placement planner.Placement `json:"placement,omitempty"`
+	Until     time.Time         `json:"until,omitzero"`
+	Rank      int               `json:"rank"`
+	Tier      int               `json:"tier"`
+	Plan      string            `json:"plan,omitempty"`
+	Reason    planner.Reason    `json:"reason"`
+	StartBy   time.Time         `json:"start_by,omitzero"`
+	Finish    time.Time         `json:"finish,omitzero"`
+}
+
+// RunProgress is what one run has reported.
+type RunProgress struct {
+	Start     time.Time `json:"start,omitzero"` // Slurm's start time
+	Profile   bool      `json:"profile,omitempty"`
+	Ready     time.Time `json:"ready,omitzero"` // first progress line: only then may it be signalled
+	FirstIter int64     `json:"first_iter"`     // iteration at which it started or resumed
+	FirstAt   time.Time `json:"first_at,omitzero"`
+	LastIter  int64     `json:"last_iter"`
+	LastAt    time.Time `json:"last_at,omitzero"`
+	// Begin and End bracket the steady iterations that make the speed sample: iteration and time.
+	Signalled    time.Time `json:"signalled,omitzero"`
+	CheckpointAt time.Time `json:"checkpoint_at,omitzero"`
+	SavedIter    int64     `json:"saved_iter"`
+	Extended     bool      `json:"extended,omitempty"`
+	Freed        time.Time `json:"freed,omitzero"` // when a released job's GPUs were first seen free
+}
+
+// Event is one thing that happened to a job, for its user to read.
+type Event struct {
+	At   time.Time `json:"at"`
+	Run  int       `json:"run"`
+	What string    `json:"what"`
+	Text string    `json:"text,omitempty"`
+}
+
+// The bounds of what one record keeps.
+const (
+	maxEvents  = 200
+	maxSamples = 64
+	maxCurve   = 2000
+	maxSR      = 32
+)
+
+// ID names the run in progress (or, of a waiting job, the next one).
+func (r *Record) ID() planner.Run {
+	return planner.Run{Job: planner.JobID(r.Job), Restart: r.Restart}
+}
+
+// Class is the class under which the job is planned now.
+func (r *Record) Class() planner.Class {
+	if r.Profile.Needed() && r.Phase != Running {
+		return planner.Profiler
+	}
+	return planner.Class(r.Wish.Class)
+}
+
+// note adds an event.
+func (r *Record) note(now time.Time, what, text string) {
+	r.Events = append(r.Events, Event{At: now, Run: r.Restart, What: what, Text: text})
+	if n := len(r.Events) - maxEvents; n > 0 {
+		r.Events = slices.Delete(r.Events, 1, n+1) // the first event, the admission, stays
+	}
+	r.dirty = true
+}
+
+// enter changes the phase. An illegal change is a broken invariant of ours: it is made, since Slurm's word is what counts, but noted so that
+// tests see it.
+func (r *Record) enter(now time.Time, p Phase, why string) {
+	if r.Phase == p {
+		if r.Why != why && why != "" {
+			r.Why, r.dirty = why, true
+		}
+		return
+	}
+	if !Legal(r.Phase, p) {
+		r.note(now, "illegal-step", string(r.Phase)+" -> "+string(p))
+	}
+	r.Phase, r.Since, r.Why = p, now, why
+	r.note(now, string(p), why)
+}
