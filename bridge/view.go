@@ -1,0 +1,102 @@
+package bridge
+
+import (
+	"time"
+
+	"unisched/planner"
+	"unisched/slurm"
+)
+
+// ViewSchema is the schema_version of every document that the control socket and `-o json` give out. It rises when a field changes
+// its meaning or goes away, not when one is added.
+const ViewSchema = 1
+
+// View is what the last Step saw and decided: a value, published whole, read by the control socket without a lock.
+type View struct {
+	Schema   int           `json:"schema_version"`
+	At       time.Time     `json:"at"`
+	Cycle    int64         `json:"cycle"`
+	Stage    Stage         `json:"stage"`
+	Paused   bool          `json:"paused"`
+	Unit     time.Duration `json:"unit_ns"`
+	Cluster  string        `json:"cluster"`
+	Slurm    string        `json:"slurm_release"`
+	API      string        `json:"api"`
+	SeenAt   time.Time     `json:"seen_at,omitzero"`   // the last good snapshot
+	Trouble  string        `json:"trouble,omitempty"`  // why the newest look at Slurm failed
+	Suspect  string        `json:"suspect,omitempty"`  // why nothing disruptive is done now
+	NextPlan time.Time     `json:"next_plan,omitzero"` // the next unit boundary
+	GPUs     GPUCount      `json:"gpus"`
+	Counts   []PhaseCount  `json:"phases"`
+	Jobs     []JobView     `json:"jobs"`
+	Actions  ActionCounts  `json:"actions"`
+	LastPlan planner.Plan  `json:"plan"`
+	// Snapshot is what LastPlan was made from.
+	Snapshot planner.Snapshot `json:"-"`
+}
+
+// GPUCount sums up the managed partitions.
+type GPUCount struct {
+	Total   int `json:"total"` // on usable nodes
+	Managed int `json:"managed"`
+	Other   int `json:"other"`
+	Free    int `json:"free"`
+}
+
+// PhaseCount is the number of jobs in a phase.
+type PhaseCount struct {
+	Phase Phase `json:"phase"`
+	Jobs  int   `json:"jobs"`
+}
+
+// ActionCounts counts writes since the daemon started.
+type ActionCounts struct {
+	Done    int64 `json:"done"`
+	Refused int64 `json:"refused"`
+	Unknown int64 `json:"unknown"`
+	Rounds  int64 `json:"rounds"`
+	Greedy  int64 `json:"rounds_without_solver"`
+}
+
+// JobView is one job as people see it.
+type JobView struct {
+	ID      slurm.JobID   `json:"id"`
+	Ref     string        `json:"ref"` // as Slurm prints it: 12, 12_3
+	Restart int           `json:"restart"`
+	Name    string        `json:"name"`
+	User    string        `json:"user"`
+	Account string        `json:"account"`
+	Class   planner.Class `json:"class"`
+	Phase   Phase         `json:"phase"`
+	Since   time.Time     `json:"since"`
+	Why     string        `json:"why,omitempty"`
+	// Slurm is the state and reason that Slurm shows.
+	SlurmState  string `json:"slurm_state"`
+	SlurmReason string `json:"slurm_reason,omitempty"`
+
+	GPUs       int               `json:"gpus"`
+	Placement  planner.Placement `json:"placement,omitempty"`
+	LeaseUntil time.Time         `json:"lease_until,omitzero"`
+	Submitted  time.Time         `json:"submitted"`
+	Tiers      []planner.Tier    `json:"tiers,omitempty"`
+	Target     Target            `json:"target"`
+	Estimate   planner.Estimate  `json:"estimate"`
+	// Forecast is the expected finish; zero when the plan does not reach that far.
+	Forecast time.Time `json:"forecast,omitzero"`
+	// Laxity is the time between the expected end of uninterrupted work from now and the last deadline still possible.
+	Laxity time.Duration `json:"laxity_ns,omitempty"`
+
+	Iter        int64     `json:"iter"`
+	SavedIter   int64     `json:"saved_iter"`
+	Preemptions int       `json:"preemptions"`
+	Strikes     int       `json:"strikes"`
+	NoPreempt   string    `json:"no_preempt,omitempty"`
+	LostIters   int64     `json:"lost_iters"`
+	GPUSeconds  float64   `json:"gpu_seconds"`
+	Ended       time.Time `json:"ended,omitzero"`
+	Exit        string    `json:"exit,omitempty"`
+	// Met is the index of the deadline tier met (-1 none) of an ended SLO job.
+	Met     *int    `json:"met,omitempty"`
+	Changed Changed `json:"changed"`
+	Events  []Event `json:"events,omitempty"`
+}
