@@ -227,7 +227,8 @@ func (c *checker) capacity(ts []tenant, when string) {
 	type load struct {
 		gpus, cpus, tenants int
 		mem                 int64
-		fresh, alone        bool
+		fresh, freshCPUs    bool // the plan adds to it
+		freshMem, alone     bool
 		loneRun             Run
 	}
 	loads := make([]load, len(c.s.Nodes))
@@ -244,6 +245,8 @@ func (c *checker) capacity(ts []tenant, when string) {
 			l.mem += j.Needs.MemMB(sh.GPUs)
 			l.tenants++
 			l.fresh = l.fresh || t.fresh
+			l.freshCPUs = l.freshCPUs || t.fresh && j.Needs.CPUs(sh.GPUs) > 0
+			l.freshMem = l.freshMem || t.fresh && j.Needs.MemMB(sh.GPUs) > 0
 			if j.Needs.Exclusive {
 				l.alone, l.loneRun = true, j.Run
 			}
@@ -257,10 +260,10 @@ func (c *checker) capacity(ts []tenant, when string) {
 		if l.gpus+n.OtherGPUs > n.GPUs {
 			c.bad(Run{}, n.Name, "%d GPUs used and %d held by others of %d%s", l.gpus, n.OtherGPUs, n.GPUs, when)
 		}
-		if l.cpus > 0 && l.cpus+n.OtherCPUs > n.CPUs {
+		if l.freshCPUs && l.cpus+n.OtherCPUs > n.CPUs {
 			c.bad(Run{}, n.Name, "%d CPUs used and %d held by others of %d%s", l.cpus, n.OtherCPUs, n.CPUs, when)
 		}
-		if l.mem > 0 && l.mem+n.OtherMemMB > n.MemMB {
+		if l.freshMem && l.mem+n.OtherMemMB > n.MemMB {
 			c.bad(Run{}, n.Name, "%d MB used and %d held by others of %d%s", l.mem, n.OtherMemMB, n.MemMB, when)
 		}
 		if l.alone && (l.tenants > 1 || n.Held()) {

@@ -48,14 +48,22 @@ func (p *Policy) Plan(ctx context.Context, s planner.Snapshot) planner.Plan {
 // best builds the candidates and takes the one that earns most once packed; ties go to the one that meets more deadlines, then to the
 // earlier in the list.
 func (p *Policy) best(ctx context.Context, s planner.Snapshot) planner.Plan {
-	t0 := p.cfg.Clock()
+	clock := p.cfg.Clock
+	t0 := clock()
 	in := newInstance(s, p.cfg)
 	stats := planner.SolverStats{Status: "skipped"}
-	stats.Build = p.cfg.Clock().Sub(t0)
-	var cands []packed
-	t1 := p.cfg.Clock()
-	cands = append(cands, in.pack("llf", in.leastLaxity()), in.pack("slack-srsf", in.slackSRSF()))
-	stats.Pack += p.cfg.Clock().Sub(t1)
+	t1 := clock()
+	cands := []packed{in.pack("llf", in.leastLaxity()), in.pack("slack-srsf", in.slackSRSF())}
+	if choice, ok := in.shifted(p.last); ok {
+		cands = append(cands, in.pack("last", choice))
+	}
+	t2 := clock()
+	stats.Build = t1.Sub(t0)
+	if p.solve != nil {
+		cands = p.search(ctx, in, cands, &stats)
+		stats.Build += clock().Sub(t2) - stats.Solve
+	}
+	stats.Pack = t2.Sub(t1)
 	slices.SortStableFunc(cands, func(a, b packed) int {
 		switch {
 		case better(a, b):
