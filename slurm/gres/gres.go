@@ -107,6 +107,10 @@ func parseEntry(item string) (Entry, error) {
 	}
 	body := item
 	var e Entry
+	// Slurm writes "gpu:(null):2(IDX:0-1)" where the type is not set.
+	if before, after, ok := strings.Cut(body, ":(null)"); ok {
+		body = before + after
+	}
 	if open := strings.IndexByte(body, '('); open >= 0 {
 		detail := body[open:]
 		body = body[:open]

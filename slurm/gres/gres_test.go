@@ -33,6 +33,7 @@ func TestParse(t *testing.T) {
 		{"request, equals", "gres/gpu=1", []Entry{{Name: "gpu", Count: 1}}},
 		{"request, typed", "gres/gpu:v100:4", []Entry{{Name: "gpu", Type: "v100", Count: 4}}},
 		{"request, typed, equals", "gres/gpu:v100=4", []Entry{{Name: "gpu", Type: "v100", Count: 4}}},
+		{"case 20: null type", "gpu:(null):2(IDX:0-1)", []Entry{{Name: "gpu", Count: 2, Indices: []int{0, 1}}}},
 		{"case 20: (null)", "(null)", nil},
 		{"case 20: empty", "", nil},
 		{"case 20: N/A", "N/A", nil},
