@@ -84,6 +84,7 @@ type Bridge struct {
 	suspect  string
 	quiet    int // cycles during which nothing disruptive is done
 	paused   bool
+	handsOff bool      // no daemon runs: on nobody is acted, whatever was changed is given back at once
 	boundary time.Time // the last unit boundary that had its round
 	rounded  time.Time // the last round
 	wake     string    // why the next round should come early

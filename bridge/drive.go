@@ -138,8 +138,11 @@ func (b *Bridge) plain(rec *Record, job slurm.Job, pending bool) []Action {
 	if rec.Phase == Profiling && b.preemptible(rec, job) {
 		return nil // it has to come back from its profile first: checkpoint sees to that
 	}
-	if rec.Phase.Ended() || rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() || job.HasFlag(slurm.FlagCompleting) {
+	if rec.Phase.Ended() || job.HasFlag(slurm.FlagCompleting) {
 		return nil
+	}
+	if asked := rec.Run.Signalled; rec.Phase == Checkpointing && !asked.IsZero() && !b.handsOff && b.last.Sub(asked) < b.cfg.CheckpointTimeout {
+		return nil // it is on its way out, held so that nobody starts it before its request is restored
 	}
 	if !rec.Changed.Any() {
 		return nil

@@ -26,7 +26,7 @@ func ReleaseDead(ctx context.Context, cfg Config, cluster Cluster, mem Memory, e
 		return ReleaseReport{}, err
 	}
 	b.cycle, b.quiet = 1, 0
-	b.paused = true // on nobody is acted; whatever was changed is given back
+	b.handsOff = true
 	state, err := cluster.State(ctx, now)
 	if err != nil {
 		return ReleaseReport{}, fmt.Errorf("look at Slurm: %w", err)
