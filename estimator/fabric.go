@@ -1,0 +1,91 @@
+package estimator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Fabric is what a cluster's jobs have taught about it: a prior for the next ones. It is a value that callers store as JSON and pass in; [Fabric.Learn] returns
+// the next one. The zero Fabric is a cluster of which nothing is known.
+type Fabric struct {
+	Schema int `json:"schema_version"`
+	// Resumes and Checkpoints are the newest measurements of all jobs.
+	Resumes     []SRSample `json:"resumes,omitempty"`
+	Checkpoints []SRSample `json:"checkpoints,omitempty"`
+	// BestEffortLeases and BestEffortCuts count the leases of best-effort jobs that ended and how many of these ended in a preemption.
+	BestEffortLeases int `json:"besteffort_leases,omitempty"`
+	BestEffortCuts   int `json:"besteffort_cuts,omitempty"`
+}
+
+// maxFabricSamples bounds each list of a Fabric.
+const maxFabricSamples = 512
+
+// Outcome is what one job, or one lease of it, taught.
+type Outcome struct {
+	Job Job `json:"job"`
+	// NewResumes and NewCheckpoints are measurements not yet learnt.
+	NewResumes     []SRSample `json:"new_resumes,omitempty"`
+	NewCheckpoints []SRSample `json:"new_checkpoints,omitempty"`
+	// LeasesEnded and Cuts count leases of a best-effort job since the last call: ended, and ended by preemption.
+	LeasesEnded int `json:"leases_ended,omitempty"`
+	Cuts        int `json:"cuts,omitempty"`
+}
+
+// Learn returns the Fabric after one more outcome. f is not changed.
+func (f Fabric) Learn(o Outcome, now time.Time) Fabric {
+	out := f
+	out.Schema = 1
+	out.Resumes = keepLast(f.Resumes, o.NewResumes)
+	out.Checkpoints = keepLast(f.Checkpoints, o.NewCheckpoints)
+	if o.LeasesEnded > 0 && o.Cuts >= 0 && o.Cuts <= o.LeasesEnded {
+		out.BestEffortLeases += o.LeasesEnded
+		out.BestEffortCuts += o.Cuts
+		if out.BestEffortLeases > 1000 { // old rates fade
+			out.BestEffortLeases /= 2
+			out.BestEffortCuts /= 2
+		}
+	}
+	return out
+}
+
+func keepLast(old, add []SRSample) []SRSample {
+	out := slices.Clone(old)
+	for _, s := range add {
+		if s.valid() {
+			out = append(out, s)
+		}
+	}
+	if n := len(out) - maxFabricSamples; n > 0 {
+		out = slices.Clone(out[n:])
+	}
+	return out
+}
+
+// basis says in a few words where an estimate comes from.
+func basis(j Job, post speedPosterior, left iterations) string {
+	var parts []string
+	prof, leases := 0, 0
+	for _, s := range post.samples {
+		if s.Profile {
+			prof++
+		} else {
+			leases++
+		}
+	}
+	switch {
+	case leases > 0:
+		parts = append(parts, fmt.Sprintf("speed from %d lease samples", leases))
+	case prof > 0:
+		parts = append(parts, fmt.Sprintf("speed from %d profile steps", prof))
+	case j.DeclaredSeconds > 0:
+		parts = append(parts, "speed from the declared run time")
+	case j.LimitSeconds > 0:
+		parts = append(parts, "speed from the time limit")
+	default:
+		parts = append(parts, "speed unknown")
+	}
+	parts = append(parts, left.basis)
+	return strings.Join(parts, ", ")
+}
