@@ -87,8 +87,8 @@ func Defaults() Site {
 	}
 }
 
-// maxSocketPath is what a sockaddr_un holds on Linux, less the final zero.
-const maxSocketPath = 107
+// maxSocketPath is what a sockaddr_un holds on Linux, less the final zero and the suffix under which the socket is made.
+const maxSocketPath = 107 - 8
 
 // Validate says what is wrong with the values together, every fault at once.
 func (s Site) Validate() error {
