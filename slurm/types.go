@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -12,6 +13,32 @@ type JobID int64
 
 // String is the decimal form that Slurm's commands accept.
 func (id JobID) String() string { return strconv.FormatInt(int64(id), 10) }
+
+// Ref names one job, or one task of an array, in a call. In an array the raw
+// id of the last task is the array's own, and Slurm takes that number for all
+// tasks; a Ref keeps them apart. Make one with Job.Ref, or with JobID.Ref for
+// a job that is no array.
+type Ref struct {
+	ID    JobID  // the record's raw id
+	Array JobID  // 0 for a plain job
+	Tasks string // "3" or "[2-4]"; "" for a plain job
+}
+
+// Ref names a job that is not part of an array.
+func (id JobID) Ref() Ref { return Ref{ID: id} }
+
+// SharesID says that the raw id stands for other tasks too.
+func (r Ref) SharesID() bool { return r.Array != 0 && r.ID == r.Array }
+
+// String is what scontrol and scancel take: "12", "12_3", "12_[2-4]". The REST
+// calls that cancel and signal take it too, the one that updates does not
+// (HTTP 422).
+func (r Ref) String() string {
+	if r.Array == 0 || r.Tasks == "" {
+		return r.ID.String()
+	}
+	return r.Array.String() + "_" + r.Tasks
+}
 
 // BaseState is the one word of a job's state that is not a flag.
 type BaseState string
@@ -134,6 +161,8 @@ type Job struct {
 	// Requeue says whether the job may be requeued.
 	Requeue bool
 
+	// Begin is the eligible time of a job that waits for its begin time, else
+	// zero: Slurm does not show the wish itself.
 	Submit, Eligible, Begin time.Time
 	Start, End, Deadline    time.Time
 	LastSched, PreemptedAt  time.Time
@@ -163,6 +192,21 @@ type Job struct {
 	// Odd names the fields that could not be understood, sorted. A job with
 	// any is to be left alone.
 	Odd []string
+}
+
+// Ref names the record in calls.
+func (j Job) Ref() Ref {
+	switch {
+	case j.ArrayJobID == 0:
+		return Ref{ID: j.ID}
+	case j.ArrayTask >= 0:
+		return Ref{ID: j.ID, Array: j.ArrayJobID, Tasks: strconv.Itoa(j.ArrayTask)}
+	}
+	tasks, _, _ := strings.Cut(j.ArrayTaskString, "%")
+	if tasks == "" {
+		return Ref{ID: j.ID, Array: j.ArrayJobID}
+	}
+	return Ref{ID: j.ID, Array: j.ArrayJobID, Tasks: "[" + tasks + "]"}
 }
 
 // HasFlag reports whether the state carries the flag.
@@ -285,6 +329,9 @@ type Reservation struct {
 // JobState is the cheap answer of the poll: id, state and flags.
 type JobState struct {
 	ID    JobID
+	Array JobID // 0 for a plain job
+	// Task is as Job.ArrayTask.
+	Task  int
 	State BaseState
 	Flags []string
 	Odd   []string
