@@ -1,0 +1,308 @@
+// Package journal keeps the bridge's memory on disk: an append-only file of checksummed lines, made durable with fsync before the
+// caller acts on it, owned by one process at a time.
+//
+// It knows nothing of jobs: an [Entry] is a kind, a key and JSON. It refuses to guess: a torn last line (power lost while it was written) is cut off,
+// damage anywhere else moves the whole file aside and reports [Opened.Damaged], so that the caller starts from what Slurm shows and does nothing
+// disruptive at first. The bridge's daemon and `unisched release` (while the daemon is dead) are its only writers.
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// ErrLocked means that another process owns the journal.
+var ErrLocked = errors.New("journal is in use by another process")
+
+// maxLine bounds one entry; a record with all its samples is far smaller.
+const maxLine = 4 << 20
+
+const fileName = "journal"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Entry is one line. The last entry of a kind and key is the one that holds.
+type Entry struct {
+	Kind string          `json:"kind"`
+	Key  string          `json:"key,omitempty"`
+	At   time.Time       `json:"at"`
+	Data json.RawMessage `json:"data,omitempty"` // null deletes the key
+}
+
+// Journal is an open, locked journal. It is not safe for concurrent use.
+type Journal struct {
+	dir  string
+	file *os.File
+	lock *os.File
+	size int64
+	bad  error // a failed write: the tail is unknown, nothing more may be appended
+}
+
+// Opened says what Open found.
+type Opened struct {
+	// Latest holds the last entry of each kind and key, in the order in which the keys first appeared.
+	Latest []Entry
+	// TornBytes were cut off the end.
+	TornBytes int64
+	// Damaged is the path to which a damaged file was moved, or "".
+	Damaged string
+}
+
+// Open locks the journal in dir (made if missing, mode 0700) and reads it. It returns ErrLocked when another process holds it.
+func Open(dir string) (*Journal, Opened, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, Opened{}, fmt.Errorf("journal directory: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, Opened{}, fmt.Errorf("journal lock: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		lock.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, Opened{}, fmt.Errorf("%s: %w", dir, ErrLocked)
+		}
+		return nil, Opened{}, fmt.Errorf("journal lock: %w", err)
+	}
+	j := &Journal{dir: dir, lock: lock}
+	opened, err := j.load()
+	if err != nil {
+		j.Close()
+		return nil, Opened{}, err
+	}
+	return j, opened, nil
+}
+
+func (j *Journal) path() string { return filepath.Join(j.dir, fileName) }
+
+// load reads the file, cuts a torn tail and leaves the file open for appending.
+func (j *Journal) load() (Opened, error) {
+	f, err := os.OpenFile(j.path(), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return Opened{}, fmt.Errorf("journal: %w", err)
+	}
+	j.file = f
+	entries, good, total, damaged, err := scan(f)
+	if err != nil {
+		return Opened{}, fmt.Errorf("journal: %w", err)
+	}
+	var o Opened
+	if damaged {
+		o.Damaged, err = j.moveAside()
+		return o, err
+	}
+	if o.TornBytes = total - good; o.TornBytes > 0 {
+		if err := f.Truncate(good); err != nil {
+			return o, fmt.Errorf("journal tail: %w", err)
+		}
+		if err := f.Sync(); err != nil {
+			return o, fmt.Errorf("journal tail: %w", err)
+		}
+	}
+	j.size = good
+	o.Latest = latest(entries)
+	return o, syncDir(j.dir)
+}
+
+// moveAside keeps a damaged file for people to look at and starts an empty one.
+func (j *Journal) moveAside() (string, error) {
+	j.file.Close()
+	for n := 1; ; n++ {
+		to := fmt.Sprintf("%s.damaged.%d", j.path(), n)
+		if _, err := os.Lstat(to); err == nil {
+			continue
+		}
+		if err := os.Rename(j.path(), to); err != nil {
+			return "", fmt.Errorf("damaged journal: %w", err)
+		}
+		f, err := os.OpenFile(j.path(), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+		if err != nil {
+			return "", fmt.Errorf("journal: %w", err)
+		}
+		j.file, j.size = f, 0
+		return to, syncDir(j.dir)
+	}
+}
+
+// scan reads entries until the first line that is not whole. It reports damage when more than a tail is wrong: a bad line with anything after it.
+func scan(f *os.File) (entries []Entry, good, total int64, damaged bool, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, 0, false, err
+	}
+	total = info.Size()
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, 0, 0, false, err
+	}
+	r := bufio.NewReaderSize(f, 1<<16)
+	for {
+		line, readErr := r.ReadBytes('\n')
+		if len(line) > maxLine {
+			return entries, good, total, true, nil
+		}
+		if readErr != nil && readErr != io.EOF {
+			return nil, 0, 0, false, readErr
+		}
+		if readErr == io.EOF {
+			// A line without its end is a torn tail, unless the file is one block of zeros or garbage from the start.
+			return entries, good, total, good == 0 && len(line) > 64 && !looksLikeEntry(line), nil
+		}
+		e, ok := decode(line)
+		if !ok {
+			// A whole line that does not check out can only be the last one of a torn write; otherwise it is damage.
+			return entries, good, total, good+int64(len(line)) < total || !looksLikeEntry(line), nil
+		}
+		entries = append(entries, e)
+		good += int64(len(line))
+	}
+}
+
+func looksLikeEntry(line []byte) bool {
+	if len(line) < 10 || line[8] != ' ' || line[9] != '{' {
+		return false
+	}
+	_, err := strconv.ParseUint(string(line[:8]), 16, 32)
+	return err == nil
+}
+
+func decode(line []byte) (Entry, bool) {
+	if !looksLikeEntry(line) {
+		return Entry{}, false
+	}
+	sum, _ := strconv.ParseUint(string(line[:8]), 16, 32)
+	body := bytes.TrimSuffix(line[9:], []byte{'\n'})
+	if crc32.Checksum(body, castagnoli) != uint32(sum) {
+		return Entry{}, false
+	}
+	var e Entry
+	return e, json.Unmarshal(body, &e) == nil
+}
+
+func encode(e Entry) ([]byte, error) {
+	body, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	if len(body)+10 > maxLine {
+		return nil, fmt.Errorf("entry %s %s has %d bytes, more than %d", e.Kind, e.Key, len(body), maxLine)
+	}
+	return fmt.Appendf(nil, "%08x %s\n", crc32.Checksum(body, castagnoli), body), nil
+}
+
+// latest keeps the last entry of each kind and key; entries without a key (an audit trail) are not state and are dropped.
+func latest(entries []Entry) []Entry {
+	type id struct{ kind, key string }
+	at := map[id]int{}
+	var out []Entry
+	for _, e := range entries {
+		if e.Key == "" {
+			continue
+		}
+		k := id{e.Kind, e.Key}
+		if i, ok := at[k]; ok {
+			out[i] = e
+			continue
+		}
+		at[k] = len(out)
+		out = append(out, e)
+	}
+	kept := out[:0]
+	for _, e := range out {
+		if len(e.Data) > 0 && string(e.Data) != "null" {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+// Append writes the entries and returns when they are on disk. After an error nothing more can be appended until the journal
+// is opened again: what the tail holds is then unknown.
+func (j *Journal) Append(entries ...Entry) error {
+	if j.bad != nil {
+		return j.bad
+	}
+	var buf []byte
+	for _, e := range entries {
+		line, err := encode(e)
+		if err != nil {
+			return fmt.Errorf("journal entry: %w", err)
+		}
+		buf = append(buf, line...)
+	}
+	if len(buf) == 0 {
+		return nil
+	}
+	if _, err := j.file.Write(buf); err != nil {
+		j.bad = fmt.Errorf("journal write: %w", err)
+		return j.bad
+	}
+	if err := j.file.Sync(); err != nil {
+		j.bad = fmt.Errorf("journal sync: %w", err)
+		return j.bad
+	}
+	j.size += int64(len(buf))
+	return nil
+}
+
+// Size is the length of the file in bytes: callers compact when it has grown.
+func (j *Journal) Size() int64 { return j.size }
+
+// Compact replaces the whole file with the given entries, atomically.
+func (j *Journal) Compact(entries []Entry) error {
+	if j.bad != nil {
+		return j.bad
+	}
+	tmp := j.path() + ".new"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("journal compaction: %w", err)
+	}
+	next := &Journal{dir: j.dir, file: f, lock: j.lock}
+	if err := next.Append(entries...); err != nil {
+		f.Close()
+		return fmt.Errorf("journal compaction: %w", err)
+	}
+	if err := os.Rename(tmp, j.path()); err != nil {
+		f.Close()
+		return fmt.Errorf("journal compaction: %w", err)
+	}
+	if err := syncDir(j.dir); err != nil {
+		f.Close()
+		return err
+	}
+	j.file.Close()
+	j.file, j.size = f, next.size
+	return nil
+}
+
+// Close gives up the lock.
+func (j *Journal) Close() error {
+	var errs []error
+	if j.file != nil {
+		errs = append(errs, j.file.Close())
+	}
+	errs = append(errs, j.lock.Close())
+	return errors.Join(errs...)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("journal directory: %w", err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("journal directory: %w", err)
+	}
+	return nil
+}
