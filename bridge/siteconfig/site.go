@@ -33,8 +33,8 @@ type Site struct {
 
 // Slurm says how the cluster is reached.
 type Slurm struct {
-	// URLs of slurmrestd, tried in order: http(s)://host:port or unix:///path.
-	URLs []string
+	// URL of slurmrestd: http(s)://host:port or unix:/path.
+	URL string
 	// TokenFile holds the JWT and is read again for every request, so that a timer may replace it. Empty: no token (unix socket).
 	TokenFile string
 	// User is sent as X-SLURM-USER-NAME.
@@ -76,8 +76,8 @@ func Defaults() Site {
 	return Site{
 		Bridge: bridge.Defaults(),
 		Slurm: Slurm{
-			URLs: []string{"http://127.0.0.1:6820"}, TokenFile: "/run/unisched-auth/token", User: "unisched",
-			Scontrol: []string{"scontrol"}, Timeout: 10 * time.Second, ListTimeout: time.Minute,
+			URL: "http://127.0.0.1:6820", TokenFile: "/run/unisched-auth/token", User: "unisched",
+			Scontrol: []string{"scontrol"}, Timeout: 30 * time.Second, ListTimeout: 90 * time.Second,
 		},
 		Daemon: Daemon{
 			StateDir: "/var/lib/unisched", ControlSocket: "/run/unisched/control.sock", SocketMode: 0o666,
@@ -98,10 +98,7 @@ func (s Site) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(len(s.Slurm.URLs) > 0, "slurm.urls is empty: name slurmrestd's address")
-	for _, u := range s.Slurm.URLs {
-		bad(validURL(u), "slurm.urls: %q is neither http(s)://host:port nor unix:///path", u)
-	}
+	bad(validURL(s.Slurm.URL), "slurm.url %q is neither http(s)://host:port nor unix:/path", s.Slurm.URL)
 	bad(s.Slurm.TokenFile == "" || filepath.IsAbs(s.Slurm.TokenFile), "slurm.token_file %q is not absolute", s.Slurm.TokenFile)
 	bad(s.Slurm.Timeout >= time.Second && s.Slurm.Timeout <= time.Minute, "slurm.timeout %v is not within 1s..1m", s.Slurm.Timeout)
 	bad(s.Slurm.ListTimeout >= s.Slurm.Timeout && s.Slurm.ListTimeout <= 10*time.Minute,

@@ -51,7 +51,6 @@ func TestSettingsReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Slurm.URLs = got.Slurm.URLs
 	if d := cmp.Diff(want, got, sameZone); d != "" {
 		t.Error(d)
 	}
@@ -72,8 +71,8 @@ func TestParseFaults(t *testing.T) {
 			"f:3: bridge.slo_lease_units: wrong type: want an integer, got a string",
 			`f:4: bridge.partitions: wrong type: want an array of strings such as ["a", "b"], got a string`,
 			"f:5: bridge.stage: wrong type: want a string, got a boolean"}, "\n")},
-		{"values, all at once", "[bridge]\nstage = \"x\"\nrequeue_exit = 300\n[daemon]\nsocket_mode = \"0177\"\n[slurm]\nurls = [\"ftp://x\"]\n", strings.Join([]string{
-			`f: slurm.urls: "ftp://x" is neither http(s)://host:port nor unix:///path`,
+		{"values, all at once", "[bridge]\nstage = \"x\"\nrequeue_exit = 300\n[daemon]\nsocket_mode = \"0177\"\n[slurm]\nurl = \"ftp://x\"\n", strings.Join([]string{
+			`f: slurm.url "ftp://x" is neither http(s)://host:port nor unix:/path`,
 			"f: daemon.socket_mode 0177 lacks 0600 or has more than 0777",
 			`f: bridge.stage "x" is none of [shadow canary besteffort soft strict]`,
 			"f: bridge.requeue_exit 300 is not within 1..255"}, "\n")},
@@ -156,7 +155,7 @@ func TestOperatorUIDs(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("[bridge]\nunit = \"5m\"\n"))
 	f.Add([]byte("[[bridge]]\nunit = 5\n[bridge.unit]\n"))
-	f.Add([]byte("bridge = [1, {a = 2}]\nslurm.urls = [\"\"]\n"))
+	f.Add([]byte("bridge = [1, {a = 2}]\nslurm.url = [\"\"]\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		site, _, err := Parse(File{"f", b})
 		if err == nil && site.Validate() != nil {
