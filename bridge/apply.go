@@ -117,7 +117,7 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 	case Hold:
 		ch.Hold = true
 		rec.Run.Signalled = time.Time{}
-		rec.enter(now, Checkpointing, rec.Target.Reason.Text)
+		rec.enter(now, Checkpointing, a.Why)
 	case Ask:
 		rec.Run.Signalled = now
 		rec.note(now, "signal", string(a.Signal.Name))

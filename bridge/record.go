@@ -50,18 +50,19 @@ type Record struct {
 	Checkpoints []estimator.SRSample `json:"checkpoints,omitempty"`
 	GradBytes   float64              `json:"grad_bytes,omitempty"`
 
-	Started     bool      `json:"started,omitempty"` // has held GPUs before
-	LastOnGPUs  time.Time `json:"last_on_gpus,omitzero"`
-	Preemptions int       `json:"preemptions"`
-	Strikes     int       `json:"strikes"` // signals without a checkpoint
-	NoPreempt   string    `json:"no_preempt,omitempty"`
-	LostIters   int64     `json:"lost_iters"`
-	Returns     []Return  `json:"returns,omitempty"`
-	Stays       []Stay    `json:"stays,omitempty"`
-	GPUSeconds  float64   `json:"gpu_seconds"`
-	Base        int64     `json:"base_priority,omitempty"` // Slurm's priority without our nice
-	BlockedTill time.Time `json:"blocked_till,omitzero"`
-	Blocked     string    `json:"blocked,omitempty"`
+	Started        bool      `json:"started,omitempty"` // has held GPUs before
+	LastOnGPUs     time.Time `json:"last_on_gpus,omitzero"`
+	Preemptions    int       `json:"preemptions"`
+	Strikes        int       `json:"strikes"` // signals without a checkpoint
+	NoPreempt      string    `json:"no_preempt,omitempty"`
+	LostIters      int64     `json:"lost_iters"`
+	LaunchFailures int       `json:"launch_failures,omitempty"`
+	Returns        []Return  `json:"returns,omitempty"`
+	Stays          []Stay    `json:"stays,omitempty"`
+	GPUSeconds     float64   `json:"gpu_seconds"`
+	Base           int64     `json:"base_priority,omitempty"` // Slurm's priority without our nice
+	BlockedTill    time.Time `json:"blocked_till,omitzero"`
+	Blocked        string    `json:"blocked,omitempty"`
 
 	// Releasing asks for the job to be given back for good.
 	Releasing bool `json:"releasing,omitempty"`
