@@ -257,7 +257,9 @@ func TestReadJobState(t *testing.T) {
 	}{
 		{"plain", `{"job_id":5,"state":["RUNNING"]}`, JobState{ID: 5, Task: -1, State: StateRunning}},
 		{"text id", `{"job_id":"5","state":["PENDING","REQUEUED"]}`, JobState{ID: 5, Task: -1, State: StatePending, Flags: []string{"REQUEUED"}}},
-		{"task", `{"job_id":6,"array_job_id":5,"array_task_id":"3","state":["RUNNING"]}`, JobState{ID: 6, Array: 5, Task: 3, State: StateRunning}},
+		{"task", `{"job_id":"6_3","state":["RUNNING"]}`, JobState{ID: 6, Task: 3, State: StateRunning}},
+		{"waiting tasks in one", `{"job_id":"6_[3-5%2]","state":["PENDING"]}`, JobState{ID: 6, Task: -1, State: StatePending}},
+		{"odd task", `{"job_id":"6_x","state":["PENDING"]}`, JobState{ID: 6, Task: -1, State: StatePending, Odd: []string{"job_id"}}},
 		{"case 14: het id", `{"job_id":"123+1","state":["PENDING"]}`, JobState{ID: 123, Task: -1, State: StatePending, Odd: []string{"job_id"}}},
 		{"unknown state", `{"job_id":5,"state":["NEW"]}`, JobState{ID: 5, Task: -1, State: StateUnknown, Flags: []string{"NEW"}, Odd: []string{"job_state"}}},
 	} {

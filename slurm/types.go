@@ -328,9 +328,10 @@ type Reservation struct {
 
 // JobState is the cheap answer of the poll: id, state and flags.
 type JobState struct {
-	ID    JobID
-	Array JobID // 0 for a plain job
-	// Task is as Job.ArrayTask.
+	// ID is the raw id. All waiting tasks of an array have the array's id and
+	// one JobState each.
+	ID JobID
+	// Task is the task's number, -1 for a plain job.
 	Task  int
 	State BaseState
 	Flags []string
