@@ -149,6 +149,13 @@ func readPartition(data raw) (p Partition, ok bool) {
 	if p.Name = r.text("name", w.Name); p.Name == "" {
 		return Partition{}, false
 	}
+	// A limit that cannot be read must not pass for no limit.
+	for name, f := range map[string]raw{"accounts": w.Accounts, "groups": w.Groups, "qos": w.QOS, "defaults": w.Defaults,
+		"maximums": w.Maximums, "minimums": w.Minimums, "priority": w.Priority, "partition": w.Partition} {
+		if !absent(f) && !emptyBox(f) && f[0] != '{' {
+			r.note(name)
+		}
+	}
 	for _, s := range r.list("state", dig(w.Partition, "state")) {
 		p.Up = p.Up || strings.EqualFold(s, "UP")
 	}
