@@ -15,7 +15,7 @@ type floor struct {
 	cpus    []int
 	mem     []int64
 	tenants []int
-	alone   []bool
+	alone   []int // tenants that want the node for themselves
 }
 
 func newFloor(in *instance) *floor {
@@ -23,7 +23,7 @@ func newFloor(in *instance) *floor {
 	for _, n := range in.nodes {
 		f.gpus, f.cpus, f.mem = append(f.gpus, n.gpus), append(f.cpus, n.cpus), append(f.mem, n.mem)
 	}
-	f.tenants, f.alone = make([]int, len(in.nodes)), make([]bool, len(in.nodes))
+	f.tenants, f.alone = make([]int, len(in.nodes)), make([]int, len(in.nodes))
 	return f
 }
 
@@ -39,7 +39,7 @@ func (f *floor) take(j *job, p planner.Placement, sign int) {
 		f.mem[i] -= int64(sign) * j.Needs.MemMB(sh.GPUs)
 		f.tenants[i] += sign
 		if j.Needs.Exclusive {
-			f.alone[i] = sign > 0
+			f.alone[i] += sign
 		}
 	}
 }
@@ -48,7 +48,7 @@ func (f *floor) take(j *job, p planner.Placement, sign int) {
 func (f *floor) holds(j *job, i, g int) bool {
 	n := f.in.nodes[i]
 	cpus, mem := j.Needs.CPUs(g), j.Needs.MemMB(g)
-	return n.usable && f.gpus[i] >= g && (cpus <= 0 || f.cpus[i] >= cpus) && (mem <= 0 || f.mem[i] >= mem) && !f.alone[i] &&
+	return n.usable && f.gpus[i] >= g && (cpus <= 0 || f.cpus[i] >= cpus) && (mem <= 0 || f.mem[i] >= mem) && f.alone[i] == 0 &&
 		!(j.Needs.Exclusive && (n.held || f.tenants[i] > 0))
 }
 
@@ -60,7 +60,7 @@ func (f *floor) stays(j *job) bool {
 			continue
 		}
 		cpus, mem := j.Needs.CPUs(sh.GPUs), j.Needs.MemMB(sh.GPUs)
-		if f.gpus[i] < sh.GPUs || cpus > 0 && f.cpus[i] < cpus || mem > 0 && f.mem[i] < mem || f.alone[i] ||
+		if f.gpus[i] < sh.GPUs || cpus > 0 && f.cpus[i] < cpus || mem > 0 && f.mem[i] < mem || f.alone[i] > 0 ||
 			j.Needs.Exclusive && (f.in.nodes[i].held || f.tenants[i] > 0) {
 			return false
 		}
