@@ -1,14 +1,19 @@
 // Package bridge is the loop that joins Slurm and the planner: observe, estimate, plan, check, apply.
 //
 // [Bridge.Step] is the whole of it, single-threaded, with time as an argument: the daemon calls it from a ticker, the simulator from an event
-// heap, tests from a script. The package declares the small interfaces it needs ([Cluster], [Policy], [Log]) and refuses to know how they are
-// met. It never deletes a job, never writes a comment, and never changes a job without a record on disk that says how to undo it.
+// heap, tests from a script. The package declares the small interfaces it needs ([Cluster], [Policy], [Memory], [Reports]) and refuses to know how
+// they are met. It never deletes a job, never writes a comment, and never changes a job without a record on disk that says how to undo it.
 package bridge
 
 import (
 	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"unisched/bridge/journal"
+	"unisched/estimator"
 	"unisched/hooks/progress"
 	"unisched/planner"
 	"unisched/slurm"
@@ -18,13 +23,13 @@ import (
 type Cluster interface {
 	State(ctx context.Context, now time.Time) (slurm.State, error)
 	Job(ctx context.Context, id slurm.JobID) (slurm.Job, error)
-	Update(ctx context.Context, id slurm.JobID, u slurm.Update) error
-	Signal(ctx context.Context, id slurm.JobID, s slurm.Signal) error
+	Update(ctx context.Context, ref slurm.Ref, u slurm.Update) error
+	Signal(ctx context.Context, ref slurm.Ref, s slurm.Signal) error
 	// Requeue sends an unfinished job back to the queue; a finished job is refused.
-	Requeue(ctx context.Context, id slurm.JobID) error
+	Requeue(ctx context.Context, ref slurm.Ref) error
 	// Rerun puts a finished, failed job back into the queue under its own id.
-	Rerun(ctx context.Context, id slurm.JobID) error
-	ClearRequiredNodes(ctx context.Context, id slurm.JobID) error
+	Rerun(ctx context.Context, ref slurm.Ref) error
+	ClearRequiredNodes(ctx context.Context, ref slurm.Ref) error
 }
 
 // Policy makes plans. It never fails: the worst plan keeps what runs and starts what fits.
@@ -32,10 +37,144 @@ type Policy interface {
 	Plan(ctx context.Context, s planner.Snapshot) planner.Plan
 }
 
-// Reports hands over the progress that nodes sent since the last call.
-type Reports func() []progress.Job
+// Memory is the journal: Append returns when the entries are on disk.
+type Memory interface {
+	Append(entries ...journal.Entry) error
+	Compact(entries []journal.Entry) error
+	Size() int64
+}
 
-// Log receives what the loop has to say; it must not block.
-type Log interface {
-	Event(now time.Time, level, what string, fields ...any)
+// Reports hands over the progress that nodes sent since the last call, oldest first.
+type Reports func() []progress.JobReport
+
+// Note is one line for the log: the loop never writes anywhere itself.
+type Note struct {
+	Level string // "debug", "info", "warn", "error"
+	What  string
+	Job   slurm.JobID // 0: not about one job
+	Plan  string
+	Text  string
+}
+
+// Parts are what a Bridge is made of. Cluster, Policy and Memory must be set.
+type Parts struct {
+	Cluster Cluster
+	Policy  Policy
+	Memory  Memory
+	Reports Reports
+	Log     func(now time.Time, n Note)
+}
+
+// Bridge steers the jobs of one cluster. Step and the functions it calls run in one goroutine; View and Order may be called from
+// others.
+type Bridge struct {
+	cfg   Config
+	parts Parts
+
+	records map[slurm.JobID]*Record
+	past    []*Record // ended, no longer in Slurm: kept for their people, bounded
+	fabric  estimator.Fabric
+	audit   []journal.Entry // results to be written with the next records
+	gone    []string        // keys of records to be dropped from the journal
+
+	cycle    int64
+	last     time.Time   // the newest Step
+	seen     slurm.State // the newest good snapshot
+	trouble  string
+	suspect  string
+	quiet    int // cycles during which nothing disruptive is done
+	paused   bool
+	handsOff bool      // no daemon runs: on nobody is acted, whatever was changed is given back at once
+	boundary time.Time // the last unit boundary that had its round
+	rounded  time.Time // the last round
+	wake     string    // why the next round should come early
+	plan     planner.Plan
+	snapshot planner.Snapshot
+	counts   ActionCounts
+
+	mu     sync.Mutex
+	orders []waitingOrder
+	view   atomic.Pointer[View]
+}
+
+// Restored is what a journal held.
+type Restored struct {
+	Entries []journal.Entry
+	// Damaged says that the journal was lost: nothing disruptive is done in the first cycles.
+	Damaged bool
+}
+
+// New makes a bridge from what the journal held. It makes no call to Slurm.
+func New(cfg Config, parts Parts, from Restored) (*Bridge, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("bridge configuration: %w", err)
+	}
+	if parts.Log == nil {
+		parts.Log = func(time.Time, Note) {}
+	}
+	if parts.Reports == nil {
+		parts.Reports = func() []progress.JobReport { return nil }
+	}
+	b := &Bridge{cfg: cfg, parts: parts, records: map[slurm.JobID]*Record{}, quiet: 1}
+	if from.Damaged {
+		b.quiet = 3
+	}
+	if err := b.restore(from.Entries); err != nil {
+		return nil, err
+	}
+	b.view.Store(&View{Schema: ViewSchema, Stage: cfg.Stage, Unit: cfg.Unit, Trouble: "no look at Slurm yet"})
+	return b, nil
+}
+
+// Step is one cycle: observe, estimate, plan, check, apply. An error means that Slurm could not be read, or the journal not be
+// written; nothing was changed then, and the next Step may come as usual.
+func (b *Bridge) Step(ctx context.Context, now time.Time) error {
+	b.cycle++
+	defer func() { b.last = now }()
+
+	// 1. Observe: what people ordered, what Slurm shows, what the nodes report.
+	b.takeOrders(now)
+	state, err := b.parts.Cluster.State(ctx, now)
+	if err != nil {
+		b.troubled(now, err)
+		return fmt.Errorf("look at Slurm: %w", err)
+	}
+	b.judge(now, state)
+	b.follow(now, state)
+	b.takeReports(now)
+
+	// 2. Estimate: speed, iterations left and suspension cost of every job.
+	b.estimate(now)
+
+	// 3. Plan and check: at a unit boundary, or early when GPUs came free or something urgent arrived.
+	if at, due := b.due(now); due {
+		b.round(ctx, now, at)
+	}
+
+	// 4. Apply: from where each job stands towards where the plan wants it.
+	if err := b.persist(now); err != nil {
+		b.publish(now)
+		return err
+	}
+	err = b.act(ctx, now)
+	if saved := b.persist(now); err == nil {
+		err = saved
+	}
+	b.publish(now)
+	return err
+}
+
+// log passes a line to the daemon's log.
+func (b *Bridge) log(now time.Time, level, what string, job slurm.JobID, format string, args ...any) {
+	b.parts.Log(now, Note{Level: level, What: what, Job: job, Plan: b.plan.ID, Text: fmt.Sprintf(format, args...)})
+}
+
+// troubled remembers why Slurm could not be read. The old view stays, with its age.
+func (b *Bridge) troubled(now time.Time, err error) {
+	if b.trouble == "" {
+		b.log(now, "warn", "slurm-unreachable", 0, "%v", err)
+	}
+	b.trouble = err.Error()
+	b.quiet = max(b.quiet, 1) // the first look after trouble is only looked at
+	b.publish(now)
 }

@@ -50,16 +50,24 @@ type Record struct {
 	Checkpoints []estimator.SRSample `json:"checkpoints,omitempty"`
 	GradBytes   float64              `json:"grad_bytes,omitempty"`
 
-	Started     bool      `json:"started,omitempty"` // has held GPUs before
-	LastOnGPUs  time.Time `json:"last_on_gpus,omitzero"`
-	Preemptions int       `json:"preemptions"`
-	Strikes     int       `json:"strikes"` // signals without a checkpoint
-	NoPreempt   string    `json:"no_preempt,omitempty"`
-	LostIters   int64     `json:"lost_iters"`
-	GPUSeconds  float64   `json:"gpu_seconds"`
-	Base        int64     `json:"base_priority,omitempty"` // Slurm's priority without our nice
-	BlockedTill time.Time `json:"blocked_till,omitzero"`
-	Blocked     string    `json:"blocked,omitempty"`
+	Started        bool      `json:"started,omitempty"` // has held GPUs before
+	LastOnGPUs     time.Time `json:"last_on_gpus,omitzero"`
+	Preemptions    int       `json:"preemptions"`
+	Strikes        int       `json:"strikes"` // signals without a checkpoint
+	NoPreempt      string    `json:"no_preempt,omitempty"`
+	LostIters      int64     `json:"lost_iters"`
+	LaunchFailures int       `json:"launch_failures,omitempty"`
+	Returns        []Return  `json:"returns,omitempty"`
+	Stays          []Stay    `json:"stays,omitempty"`
+	GPUSeconds     float64   `json:"gpu_seconds"`
+	Base           int64     `json:"base_priority,omitempty"` // Slurm's priority without our nice
+	BlockedTill    time.Time `json:"blocked_till,omitzero"`
+	Blocked        string    `json:"blocked,omitempty"`
+
+	// Releasing asks for the job to be given back for good.
+	Releasing bool `json:"releasing,omitempty"`
+	// Rerun asks for a failed job to be put back into the queue: what failed was our doing.
+	Rerun bool `json:"rerun,omitempty"`
 
 	Ended  time.Time `json:"ended,omitzero"`
 	Exit   string    `json:"exit,omitempty"`
@@ -68,7 +76,8 @@ type Record struct {
 	// Estimate is the newest one; derived, kept for showing.
 	Estimate planner.Estimate `json:"estimate"`
 
-	dirty bool
+	beginWas time.Time // the begin time that our last delay replaced: Slurm may still show it
+	dirty    bool
 }
 
 // Original holds the values to restore: the job as its user submitted it.
@@ -137,8 +146,27 @@ type RunProgress struct {
 	Signalled    time.Time `json:"signalled,omitzero"`
 	CheckpointAt time.Time `json:"checkpoint_at,omitzero"`
 	SavedIter    int64     `json:"saved_iter"`
+	Rejoined     bool      `json:"rejoined,omitempty"` // its resume was counted
 	Extended     bool      `json:"extended,omitempty"`
 	Freed        time.Time `json:"freed,omitzero"` // when a released job's GPUs were first seen free
+}
+
+// Stay is a time during which one run held GPUs.
+type Stay struct {
+	Run       int               `json:"run"`
+	From      time.Time         `json:"from"`
+	To        time.Time         `json:"to,omitzero"` // zero: still there
+	Placement planner.Placement `json:"placement"`
+	Profile   bool              `json:"profile,omitempty"`
+}
+
+// Return is one restart after a run that was cut: a job that loses nothing comes back at the iteration that its checkpoint saved.
+type Return struct {
+	Run     int       `json:"run"`
+	At      time.Time `json:"at"`
+	Reached int64     `json:"reached"` // highest iteration reported before
+	Saved   int64     `json:"saved"`   // iteration of the last checkpoint reported (0: none)
+	Resumed int64     `json:"resumed"` // iteration at which this run began
 }
 
 // Event is one thing that happened to a job, for its user to read.
@@ -155,6 +183,7 @@ const (
 	maxSamples = 64
 	maxCurve   = 2000
 	maxSR      = 32
+	maxStays   = 200
 )
 
 // ID names the run in progress (or, of a waiting job, the next one).

@@ -51,11 +51,12 @@ type PhaseCount struct {
 
 // ActionCounts counts writes since the daemon started.
 type ActionCounts struct {
-	Done    int64 `json:"done"`
-	Refused int64 `json:"refused"`
-	Unknown int64 `json:"unknown"`
-	Rounds  int64 `json:"rounds"`
-	Greedy  int64 `json:"rounds_without_solver"`
+	Done     int64 `json:"done"`
+	Refused  int64 `json:"refused"`
+	Unknown  int64 `json:"unknown"`
+	Rounds   int64 `json:"rounds"`
+	Greedy   int64 `json:"rounds_without_solver"`
+	BadPlans int64 `json:"plans_refused"`
 }
 
 // JobView is one job as people see it.
@@ -92,11 +93,16 @@ type JobView struct {
 	Strikes     int       `json:"strikes"`
 	NoPreempt   string    `json:"no_preempt,omitempty"`
 	LostIters   int64     `json:"lost_iters"`
+	Returns     []Return  `json:"returns,omitempty"`
+	Stays       []Stay    `json:"stays,omitempty"` // the last one is open while it runs
 	GPUSeconds  float64   `json:"gpu_seconds"`
 	Ended       time.Time `json:"ended,omitzero"`
 	Exit        string    `json:"exit,omitempty"`
 	// Met is the index of the deadline tier met (-1 none) of an ended SLO job.
 	Met     *int    `json:"met,omitempty"`
 	Changed Changed `json:"changed"`
+	Blocked string  `json:"blocked,omitempty"`
+	Profile Profile `json:"profile"`
+	Stop    string  `json:"stop"` // the criterion in words
 	Events  []Event `json:"events,omitempty"`
 }

@@ -104,8 +104,9 @@ type Needs struct {
 	// Partition that the nodes must belong to (empty: any).
 	Partition string `json:"partition,omitempty"`
 	// Features that every node must have (the conjunctive part of --constraint). A constraint that is not a plain conjunction is
-	// given by Only.
-	Features []string `json:"features,omitempty"`
+	// given by AnyFeature (each node must have at least one of them).
+	Features   []string `json:"features,omitempty"`
+	AnyFeature []string `json:"any_feature,omitempty"`
 	// Only, when not nil, lists the nodes allowed; Exclude lists nodes forbidden. Both sorted.
 	Only    []string `json:"only,omitempty"`
 	Exclude []string `json:"exclude,omitempty"`

@@ -75,8 +75,8 @@ func (l Line) check() error {
 	switch {
 	case kindNames[l.Kind] == "":
 		return errors.New("no kind")
-	case !l.HasIter && (l.Kind == Progress || l.Kind == Checkpoint):
-		return fmt.Errorf("%s without iter", l.Kind)
+	case !l.HasIter && l.Kind == Progress:
+		return errors.New("no iter")
 	case l.Iter < 0 || l.Iter > MaxIter:
 		return errors.New("iter out of range")
 	case len(l.Metrics) > MaxMetrics:
@@ -85,15 +85,29 @@ func (l Line) check() error {
 		return errors.New("signal: want a name such as USR1")
 	case l.Reason != "" && (len(l.Reason) > maxReasonBytes || !validWord(l.Reason, ":")):
 		return errors.New("reason: want at most 64 bytes of letters, digits and _.:-")
-	case !isFinite(l.Epoch) || !isFinite(l.Seconds):
-		return errors.New("epoch or seconds not finite")
+	case !isFinite(l.Epoch) || l.Epoch < 0 || !isFinite(l.Seconds) || l.Seconds < 0:
+		return errors.New("epoch or seconds not finite or negative")
 	}
-	for _, m := range l.Metrics {
-		if !isFinite(m.Value) || len(m.Name) > MaxNameBytes || !validWord(m.Name, "") {
+	for i, m := range l.Metrics {
+		if i > 0 && m.Name <= l.Metrics[i-1].Name {
+			return errors.New("metrics not sorted or doubled")
+		}
+		if !isFinite(m.Value) || len(m.Name) > MaxNameBytes || !validWord(m.Name, "") || reserved(l.Kind, m.Name) {
 			return fmt.Errorf("metric %.64q: want a plain name and a finite value", m.Name)
 		}
 	}
 	return nil
+}
+
+// reserved says whether a metric of this name would be read back as something else.
+func reserved(k Kind, name string) bool {
+	switch name {
+	case "ready", "checkpoint", "done", "signal", "iter", "epoch", "t":
+		return true
+	case "resumed", "reason", "grad_bytes", "batch", "bytes", "seconds":
+		return k != Progress
+	}
+	return false
 }
 
 func isFinite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }

@@ -36,7 +36,7 @@ type Kind uint8
 const (
 	Progress   Kind = iota + 1 // training reached iteration Iter
 	Ready                      // signal handlers are installed; Iter (if any) is where this run starts
-	Checkpoint                 // a checkpoint of iteration Iter is safe on disk
+	Checkpoint                 // a checkpoint (of iteration Iter, if known) is safe on disk
 	Done                       // the job met its own stop criterion at Iter
 	Signal                     // the signal named in Line.Signal reached the job
 )
@@ -98,8 +98,8 @@ func Parse(b []byte) (Line, error) {
 			return Line{}, fmt.Errorf("%w: %w", ErrLine, err)
 		}
 	}
-	if !l.HasIter && (l.Kind == Progress || l.Kind == Checkpoint) {
-		return Line{}, fmt.Errorf("%w: %s without iter", ErrLine, l.Kind)
+	if !l.HasIter && l.Kind == Progress {
+		return Line{}, fmt.Errorf("%w: no iter", ErrLine)
 	}
 	sort.Slice(l.Metrics, func(i, j int) bool { return l.Metrics[i].Name < l.Metrics[j].Name })
 	return l, nil

@@ -29,6 +29,7 @@ func TestParse(t *testing.T) {
 			Line{Kind: Ready, Iter: 400, HasIter: true, Resumed: true, GradBytes: 1000000, Batch: 32}},
 		{"checkpoint", `{"checkpoint":true,"iter":1200,"bytes":9,"seconds":0.5,"t":1764435600.25}`,
 			Line{Kind: Checkpoint, Iter: 1200, HasIter: true, Bytes: 9, Seconds: 0.5, Time: at}},
+		{"checkpoint of a job that does not count", `{"checkpoint":true}`, Line{Kind: Checkpoint}},
 		{"done", `{"done":true,"iter":5,"reason":"target"}`, Line{Kind: Done, Iter: 5, HasIter: true, Reason: "target"}},
 		{"signal", `{"signal":"USR1"}`, Line{Kind: Signal, Signal: "USR1"}},
 		{"batch as a metric of a progress line", `{"iter":1,"batch":3}`,
@@ -74,7 +75,7 @@ func TestParseKeepsSixteenMetrics(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	for name, in := range map[string]string{
 		"empty": "", "not an object": `[1]`, "number": `3`, "string": `"iter"`, "open": `{"iter":3`, "trailing": `{"iter":3} {"iter":4}`,
-		"no kind": `{}`, "metric without iter": `{"val_acc":0.7}`, "checkpoint without iter": `{"checkpoint":true}`,
+		"no kind": `{}`, "metric without iter": `{"val_acc":0.7}`,
 		"ready false": `{"ready":false}`, "ready number": `{"ready":1}`, "two kinds": `{"ready":true,"done":true}`,
 		"negative iter": `{"iter":-1}`, "iter as string": `{"iter":"12"}`, "iter null": `{"iter":null}`, "fractional iter": `{"iter":1.5}`,
 		"huge iter": `{"iter":1e16}`, "NaN iter": `{"iter":NaN}`, "doubled": `{"iter":1,"iter":2}`, "signal number": `{"signal":10}`,
@@ -90,7 +91,7 @@ func TestParseErrors(t *testing.T) {
 
 func genLine(t *rapid.T) Line {
 	l := Line{Kind: rapid.SampledFrom([]Kind{Progress, Ready, Checkpoint, Done, Signal}).Draw(t, "kind")}
-	if l.HasIter = l.Kind == Progress || l.Kind == Checkpoint || rapid.Bool().Draw(t, "has iter"); l.HasIter {
+	if l.HasIter = l.Kind == Progress || rapid.Bool().Draw(t, "has iter"); l.HasIter {
 		l.Iter = rapid.Int64Range(0, MaxIter).Draw(t, "iter")
 	}
 	if l.HasEpoch = rapid.Bool().Draw(t, "has epoch"); l.HasEpoch {

@@ -1,0 +1,189 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"unisched/planner"
+	"unisched/slurm"
+	"unisched/slurm/comment"
+)
+
+// admit looks at a job for the first time. It returns nil for a plain job, an Unmanaged record for a job that asks for us but
+// cannot be managed, else an Admitted one.
+func (b *Bridge) admit(now time.Time, job slurm.Job) *Record {
+	if job.State.Finished() {
+		return nil
+	}
+	wish, err := comment.Parse(job.Comment, comment.Context{
+		Now: job.Submit, Zone: b.cfg.Zone, First: job.Submit, RequestGPUs: job.Request.GPUs,
+	})
+	if errors.Is(err, comment.ErrNone) {
+		return nil
+	}
+	rec := &Record{
+		Job: job.ID, UID: job.UID, FirstSubmit: job.Submit, Submit: job.Submit, Restart: job.Restarts,
+		Name: job.Name, User: job.User, Account: job.Account, QOS: job.QOS, Comment: job.Comment, Wish: wish,
+		Since: now, Original: originalOf(job), dirty: true,
+	}
+	rec.Changed.Begin = pluginBegin(job)
+	if err == nil {
+		err = b.unmanageable(job, wish)
+	}
+	if err != nil {
+		rec.Phase = Unmanaged
+		rec.Why = err.Error()
+		rec.note(now, string(Unmanaged), rec.Why)
+		b.log(now, "info", "unmanaged", job.ID, "%v", err)
+		return rec
+	}
+	rec.Phase = Admitted
+	b.planProfile(rec, job)
+	rec.note(now, string(Admitted), fmt.Sprintf("class %s, %s", wish.Class, profileText(rec.Profile)))
+	if !rec.Profile.Needed() {
+		rec.Phase = Waiting
+	}
+	b.log(now, "info", "admitted", job.ID, "class %s, %d GPUs, %s", wish.Class, job.Request.GPUs, profileText(rec.Profile))
+	b.rouse("a new job")
+	return rec
+}
+
+func originalOf(job slurm.Job) Original {
+	q := job.Request
+	return Original{
+		Nice: job.Nice, Partition: job.Partition, Nodes: q.Nodes, Tasks: q.Tasks, TRESPerNode: q.TRESPerNode, TRESPerJob: q.TRESPerJob,
+		TRESPerTask: q.TRESPerTask, GPUs: q.GPUs, RequiredNodes: slices.Clone(q.RequiredNodes), TimeLimit: job.TimeLimit,
+	}
+}
+
+// pluginToken is what the job_submit plugin leaves in admin_comment: the begin time that it set.
+var pluginToken = regexp.MustCompile(`(?:^|\s)unisched-begin=([0-9]{1,12})(?:\s|$)`)
+
+// pluginBegin is the begin time that the submit plugin gave the job, zero when it gave none or somebody has changed it since.
+func pluginBegin(job slurm.Job) time.Time {
+	m := pluginToken.FindStringSubmatch(job.AdminComment)
+	if m == nil {
+		return time.Time{}
+	}
+	sec, err := strconv.ParseInt(m[1], 10, 64)
+	if err != nil || job.Begin.Unix() != sec {
+		return time.Time{}
+	}
+	return job.Begin
+}
+
+// unmanageable says why a job that asks for us must be left to plain Slurm.
+func (b *Bridge) unmanageable(job slurm.Job, wish comment.Wish) error {
+	q := job.Request
+	switch {
+	case len(job.Odd) > 0:
+		return fmt.Errorf("fields that we do not understand: %s", strings.Join(job.Odd, ", "))
+	case job.IsHet():
+		return errors.New("heterogeneous jobs are not managed")
+	case job.IsArray():
+		return errors.New("job arrays are not managed yet: submit the tasks as single jobs")
+	case !job.Batch:
+		return errors.New("interactive jobs (salloc, srun) are not managed: use sbatch")
+	case job.Cron:
+		return errors.New("scrontab jobs are not managed")
+	case job.Federated:
+		return errors.New("federated jobs are not managed")
+	case q.OtherGRES:
+		return errors.New("shards, MPS and MIG slices are not managed")
+	case q.GPUs <= 0:
+		return errors.New("it asks for no GPUs")
+	case !slices.Contains(b.cfg.Partitions, job.Partition):
+		return fmt.Errorf("partition %q is not managed (managed: %s)", job.Partition, strings.Join(b.cfg.Partitions, ", "))
+	case job.Reservation != "":
+		return errors.New("it runs in a reservation")
+	}
+	if _, err := constraintOf(job.Constraint); err != nil {
+		return err
+	}
+	return nil
+}
+
+// planProfile decides whether and how a new job is measured (system: profiling takes at most two GPUs).
+func (b *Bridge) planProfile(rec *Record, job slurm.Job) {
+	p := &rec.Profile
+	shapes := b.shapes(rec, job)
+	limit := job.TimeLimit
+	switch {
+	case b.cfg.ProfilePartition == "":
+		p.Note = "no profile partition"
+	case rec.Wish.Profile == comment.ProfileSkip:
+		p.Note = "profile=skip"
+	case rec.Wish.Parallel == comment.FixedParallel:
+		p.Note = "parallel=fixed: measured in its first lease"
+	case rec.Wish.Ckpt.None:
+		p.Note = "it cannot checkpoint (no ckpt=): measured in its first lease"
+	case !job.Requeue:
+		p.Note = "submitted with --no-requeue"
+	case job.State != slurm.StatePending || job.Restarts > 0:
+		p.Note = "already started: measured in its leases"
+	case limit > 0 && limit <= 2*b.cfg.Unit:
+		p.Note = "shorter than two units"
+	case slices.ContainsFunc(shapes, func(s planner.Shape) bool { return s.GPUs() <= 1 }):
+		p.Note = "its first lease is its profile"
+	case !reshapable(rec.Original):
+		p.Note = "asks for GPUs per task or socket: measured in its first lease"
+	default:
+		p.Steps = []planner.Shape{{1}, {2}}
+		if slices.ContainsFunc(shapes, func(s planner.Shape) bool { return len(s) > 1 }) {
+			p.Steps = append(p.Steps, planner.Shape{1, 1})
+		}
+		return
+	}
+	p.Done = true
+}
+
+func profileText(p Profile) string {
+	if p.Needed() {
+		return fmt.Sprintf("profile on %v", p.Steps)
+	}
+	return "no profile: " + p.Note
+}
+
+// reshapable reports whether the request can be rewritten for another number of GPUs.
+func reshapable(o Original) bool {
+	return o.TRESPerTask == "" && (o.TRESPerNode != "" || o.TRESPerJob != "")
+}
+
+// profileStepOver removes the step just measured; a step without a sample is not repeated.
+func (b *Bridge) profileStepOver(now time.Time, rec *Record) {
+	p := &rec.Profile
+	if len(p.Steps) > 0 {
+		p.Steps = slices.Delete(p.Steps, 0, 1)
+	}
+	if len(p.Steps) == 0 {
+		p.Done, p.Note = true, "profiled"
+		rec.note(now, "profiled", rec.Estimate.Basis)
+	}
+	rec.dirty = true
+}
+
+// stepTime is how long one profile step measures: all steps together take about one profile time.
+func (b *Bridge) stepTime(rec *Record) time.Duration {
+	return max(b.cfg.ProfileTime/3, time.Second)
+}
+
+// constraintOf reads --constraint: a conjunction of features (all nodes have every one), or a plain disjunction (each node has at least one).
+func constraintOf(c string) (featureRule, error) {
+	if c == "" {
+		return featureRule{}, nil
+	}
+	if strings.ContainsAny(c, "[]()*!") || strings.Contains(c, "&") && strings.Contains(c, "|") {
+		return featureRule{}, fmt.Errorf("constraint %q is more than features joined by & or by |", c)
+	}
+	if strings.Contains(c, "|") {
+		return featureRule{any: strings.Split(c, "|")}, nil
+	}
+	return featureRule{all: strings.FieldsFunc(c, func(r rune) bool { return r == '&' || r == ',' })}, nil
+}
+
+type featureRule struct{ all, any []string }

@@ -1,0 +1,383 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"unisched/bridge/journal"
+	"unisched/planner"
+	"unisched/slurm"
+)
+
+// Outcome is what is known of a call after it returned.
+type Outcome string
+
+// Done is Slurm's yes, not yet proof: only a later snapshot is. Unknown calls are never repeated; the next snapshot shows what they did.
+const (
+	Done    Outcome = "done"
+	Refused Outcome = "refused"
+	Unknown Outcome = "unknown"
+	Skipped Outcome = "skipped" // the job was not as expected any more; no call was made
+)
+
+// apply carries actions out one after the other, and stops at the first that is not Done. For each: budget -> read the job again -> write
+// the record, as the call will leave it, and the intent to the journal, synced -> one call, no retry. The error is that of the journal: without it
+// nothing may be done at all.
+func (c *cycle) apply(ctx context.Context, rec *Record, actions ...Action) error {
+	for _, a := range actions {
+		if c.left <= 0 || disruptive(a) && c.b.suspect != "" {
+			return nil
+		}
+		out, err := c.one(ctx, rec, a)
+		if err != nil {
+			return err
+		}
+		if out != Done {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error) {
+	b := c.b
+	job, err := b.parts.Cluster.Job(ctx, rec.Job)
+	if err != nil {
+		b.log(c.now, "warn", "look-again", rec.Job, "%s: %v", a.Name(), err)
+		return Skipped, nil
+	}
+	if !rec.sameRun(job) {
+		return Skipped, nil
+	}
+	if why := fits(a, job); why != "" {
+		b.log(c.now, "info", "skipped", rec.Job, "%s: %s", a.Name(), why)
+		return Skipped, nil
+	}
+	was := rec.clone()
+	b.ahead(c.now, rec, a)
+	if err := b.intend(c.now, rec, a, job); err != nil {
+		*rec = *was
+		return Skipped, err
+	}
+	c.left--
+	err = b.call(ctx, rec, a, job)
+	out := outcomeOf(err)
+	switch out {
+	case Done:
+		b.counts.Done++
+		b.log(c.now, "info", "action", rec.Job, "%s: %s", a.Name(), describe(a))
+	case Refused:
+		b.counts.Refused++
+		b.back(c.now, rec, was, a, err)
+	case Unknown:
+		b.counts.Unknown++
+		rec.note(c.now, "unknown", fmt.Sprintf("%s: %v", a.Name(), err))
+		b.log(c.now, "warn", "unknown-outcome", rec.Job, "%s: %v", a.Name(), err)
+	}
+	return out, b.result(c.now, rec, a, out, err)
+}
+
+func (r *Record) sameRun(job slurm.Job) bool {
+	return job.ID == r.Job && job.UID == r.UID && job.Restarts == r.Restart
+}
+
+func outcomeOf(err error) Outcome {
+	switch {
+	case err == nil:
+		return Done
+	case errors.Is(err, slurm.ErrUnknownOutcome):
+		return Unknown
+	default:
+		return Refused
+	}
+}
+
+// ahead puts the record into the state that the call is meant to reach, before the call: if we die in between, the journal knows what may
+// have been done.
+func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
+	ch := &rec.Changed
+	switch a := a.(type) {
+	case Delay:
+		rec.beginWas, ch.Begin = ch.Begin, a.Until.Truncate(time.Second)
+	case Start:
+		rec.beginWas, ch.Begin, ch.Hold = ch.Begin, time.Time{}, false
+		ch.Pinned = a.Placement.Names()
+		if a.SetNice {
+			ch.Nice, ch.NiceIs = true, a.Nice
+		}
+		ch.Reshape = true // nodes are always written
+		rec.Run = RunProgress{}
+		rec.enter(now, Starting, "")
+		rec.note(now, "release", "to start on "+a.Placement.String())
+	case Hold:
+		ch.Hold = true
+		rec.Run.Signalled = time.Time{}
+		rec.enter(now, Checkpointing, a.Why)
+	case Ask:
+		rec.Run.Signalled = now
+		rec.note(now, "signal", string(a.Signal.Name))
+	case Unhold:
+		ch.Hold = false
+	case Settle:
+		ch.Hold, rec.beginWas, ch.Begin = false, ch.Begin, a.Until.Truncate(time.Second)
+		rec.Target = Target{}
+		rec.enter(now, b.queuePhase(rec), rec.Why)
+		b.rouse("a job is back in the queue")
+	case Requeue:
+		rec.note(now, "requeue", "it saved its checkpoint and runs on")
+	case Rerun:
+		rec.Rerun = false
+		ch.Begin = time.Time{}
+		rec.enter(now, Requeueing, rec.Why)
+	case Unpin:
+		ch.Pinned = nil
+	case Restore:
+		ch.Hold, ch.Begin, ch.Nice, ch.Reshape = false, time.Time{}, false, ch.Reshape && rec.Phase.OnGPUs()
+		rec.Target = Target{}
+		switch rec.Phase {
+		case Checkpointing:
+			rec.enter(now, Running, "")
+		case Requeueing, Starting:
+			rec.enter(now, b.queuePhase(rec), "")
+		}
+		rec.note(now, "restore", "given back to Slurm")
+	default:
+		panic(fmt.Sprintf("bridge: action %T is not in ahead", a))
+	}
+	rec.dirty = true
+}
+
+// call makes the one call of an action.
+func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job slurm.Job) error {
+	cl, ref := b.parts.Cluster, job.Ref()
+	switch a := a.(type) {
+	case Delay:
+		return cl.Update(ctx, ref, slurm.Update{BeginTime: slurm.Some(a.Until)})
+	case Start:
+		return cl.Update(ctx, ref, b.startUpdate(rec, a, job))
+	case Hold:
+		return cl.Update(ctx, ref, slurm.Update{Hold: slurm.Some(true)})
+	case Ask:
+		return cl.Signal(ctx, ref, a.Signal)
+	case Unhold:
+		return cl.Update(ctx, ref, slurm.Update{Hold: slurm.Some(false)})
+	case Settle:
+		u := restoreRequest(rec, job)
+		u.BeginTime = slurm.Some(a.Until)
+		if job.Held {
+			u.Hold = slurm.Some(false)
+		}
+		return cl.Update(ctx, ref, u)
+	case Requeue:
+		return cl.Requeue(ctx, ref)
+	case Rerun:
+		return cl.Rerun(ctx, ref)
+	case Unpin:
+		return cl.ClearRequiredNodes(ctx, ref)
+	case Restore:
+		return cl.Update(ctx, ref, restoreUpdate(rec, job))
+	}
+	panic(fmt.Sprintf("bridge: action %T is not in call", a))
+}
+
+// startUpdate is the whole of a start in one call.
+func (b *Bridge) startUpdate(rec *Record, a Start, job slurm.Job) slurm.Update {
+	u := slurm.Update{SeenPending: true, RequiredNodes: slices.Clone(a.Placement.Names()), BeginTime: slurm.Some(time.Time{})}
+	if job.Held {
+		u.Hold = slurm.Some(false)
+	}
+	if a.SetNice {
+		u.Nice = slurm.Some(a.Nice)
+	}
+	want := rec.Original
+	partition := want.Partition
+	if a.Profile {
+		partition = b.cfg.ProfilePartition
+	}
+	if job.Partition != partition {
+		u.Partition = slurm.Some(partition)
+	}
+	r, change := requestFor(want, a.Placement.Shape())
+	switch {
+	case change:
+		u.TRESPerNode = slurm.Some(r.perNode)
+		if want.TRESPerJob != "" {
+			// Both forms at once must agree, so the total goes along.
+			u.TRESPerJob = slurm.Some(gresName(want) + ":" + strconv.Itoa(a.Placement.GPUs()))
+		}
+		if r.tasks > 0 {
+			u.Tasks = slurm.Some(r.tasks)
+		}
+	case job.Request.TRESPerNode != want.TRESPerNode || job.Request.TRESPerJob != want.TRESPerJob || job.Request.Tasks != want.Tasks:
+		back := restoreRequest(rec, job)
+		u.TRESPerNode, u.TRESPerJob, u.Tasks = back.TRESPerNode, back.TRESPerJob, back.Tasks
+	}
+	return u
+}
+
+// restoreRequest brings nodes, tasks, TRES, partition and nice of a pending job back to what its user submitted, naming only what differs.
+func restoreRequest(rec *Record, job slurm.Job) slurm.Update {
+	o, q := rec.Original, job.Request
+	u := slurm.Update{SeenPending: true}
+	if job.Partition != o.Partition {
+		u.Partition = slurm.Some(o.Partition)
+	}
+	if q.TRESPerNode != o.TRESPerNode || q.TRESPerJob != o.TRESPerJob {
+		// One request that names both: clearing one form alone leaves the old count behind on 24.11.
+		if q.TRESPerNode != o.TRESPerNode {
+			u.TRESPerNode = slurm.Some(o.TRESPerNode)
+		}
+		if q.TRESPerJob != o.TRESPerJob || o.TRESPerJob != "" {
+			u.TRESPerJob = slurm.Some(o.TRESPerJob)
+		}
+	}
+	if q.Nodes != o.Nodes && o.Nodes.Min > 0 {
+		u.Nodes = slurm.Some(o.Nodes.Min)
+	}
+	if q.Tasks != o.Tasks && o.Tasks > 0 {
+		u.Tasks = slurm.Some(o.Tasks)
+	}
+	if rec.Changed.Nice || job.Nice != o.Nice {
+		u.Nice = slurm.Some(o.Nice)
+	}
+	return u
+}
+
+// restoreUpdate gives a job back: only what differs from the original is named. A running job's request cannot be changed; it is restored when it
+// is pending again.
+func restoreUpdate(rec *Record, job slurm.Job) slurm.Update {
+	if job.State != slurm.StatePending {
+		u := slurm.Update{Nice: slurm.Some(rec.Original.Nice)}
+		if job.Held {
+			u.Hold = slurm.Some(false)
+		}
+		return u
+	}
+	u := restoreRequest(rec, job)
+	u.BeginTime = slurm.Some(rec.Original.Begin)
+	if job.Held {
+		u.Hold = slurm.Some(false)
+	}
+	return u
+}
+
+// back undoes ahead after a refusal. An update is not atomic: what it may have changed stays on the list of what must be undone.
+func (b *Bridge) back(now time.Time, rec, was *Record, a Action, err error) {
+	changed := rec.Changed
+	events := rec.Events
+	*rec = *was
+	rec.Events = events
+	switch a.(type) {
+	case Start, Settle, Hold:
+		changed.Hold = changed.Hold || was.Changed.Hold
+		rec.Changed = changed
+	}
+	if _, ok := a.(Start); ok && errors.Is(err, slurm.ErrRefused) {
+		rec.Blocked, rec.BlockedTill = "Slurm refused to start it: "+err.Error(), now.Add(max(6*b.cfg.Poll, 30*time.Second))
+		rec.Target = Target{}
+	}
+	if _, ok := a.(Rerun); ok {
+		rec.Rerun = false
+	}
+	rec.note(now, "refused", fmt.Sprintf("%s: %v", a.Name(), err))
+	b.log(now, "warn", "refused", rec.Job, "%s: %v", a.Name(), err)
+}
+
+// Intent is what the journal says of an action before it is carried out, and Result after it.
+type Intent struct {
+	Action string      `json:"action"`
+	Run    planner.Run `json:"run"`
+	Plan   string      `json:"plan,omitempty"`
+	What   string      `json:"what"`
+	Undo   Original    `json:"undo"`
+}
+
+// Result closes an Intent.
+type Result struct {
+	Action  string      `json:"action"`
+	Run     planner.Run `json:"run"`
+	Outcome Outcome     `json:"outcome"`
+	Error   string      `json:"error,omitempty"`
+}
+
+const (
+	kindJob    = "job"
+	kindFabric = "fabric"
+	kindPaused = "paused"
+	kindIntent = "intent"
+	kindResult = "result"
+)
+
+func (b *Bridge) intend(now time.Time, rec *Record, a Action, job slurm.Job) error {
+	intent, err := entry(now, kindIntent, "", Intent{a.Name(), a.Of(), rec.Target.Plan, describe(a), rec.Original})
+	if err != nil {
+		return err
+	}
+	record, err := entry(now, kindJob, rec.Job.String(), rec)
+	if err != nil {
+		return err
+	}
+	if err := b.parts.Memory.Append(intent, record); err != nil {
+		return fmt.Errorf("intent of job %d: %w", rec.Job, err)
+	}
+	rec.dirty = false
+	return nil
+}
+
+func (b *Bridge) result(now time.Time, rec *Record, a Action, out Outcome, cause error) error {
+	r := Result{Action: a.Name(), Run: a.Of(), Outcome: out}
+	if cause != nil {
+		r.Error = cause.Error()
+	}
+	e, err := entry(now, kindResult, "", r)
+	if err != nil {
+		return err
+	}
+	// The record follows with the others at the end of the cycle; a crash in between loses no more than the outcome.
+	b.audit = append(b.audit, e)
+	return nil
+}
+
+func entry(now time.Time, kind, key string, v any) (journal.Entry, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return journal.Entry{}, fmt.Errorf("journal %s %s: %w", kind, key, err)
+	}
+	return journal.Entry{Kind: kind, Key: key, At: now.UTC(), Data: data}, nil
+}
+
+// describe is the action in words, for logs and the audit.
+func describe(a Action) string {
+	switch a := a.(type) {
+	case Delay:
+		return "begin not before " + a.Until.UTC().Format(time.RFC3339)
+	case Start:
+		s := "on " + a.Placement.String()
+		if a.SetNice {
+			s += ", nice " + strconv.FormatInt(a.Nice, 10)
+		}
+		if a.Profile {
+			s += ", profile"
+		}
+		return s
+	case Settle:
+		return "back in the queue, begin not before " + a.Until.UTC().Format(time.RFC3339)
+	case Ask:
+		return string(a.Signal.Name)
+	}
+	return a.Name() + " run " + a.Of().String()
+}
+
+// clone is a copy deep enough to be put back.
+func (r *Record) clone() *Record {
+	c := *r
+	c.Events = slices.Clone(r.Events)
+	c.Changed.Pinned = slices.Clone(r.Changed.Pinned)
+	c.Samples = slices.Clone(r.Samples)
+	return &c
+}

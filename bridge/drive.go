@@ -1,0 +1,364 @@
+package bridge
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"unisched/planner"
+	"unisched/slurm"
+)
+
+// act brings the jobs from where they stand towards where the plan wants them. Order in a cycle: what gives things back, then checkpoints,
+// then requeues, then starts in plan order, then delays, so that GPUs are given out when they are seen free.
+func (b *Bridge) act(ctx context.Context, now time.Time) error {
+	c := &cycle{b: b, now: now, left: b.cfg.MaxActions, jobs: map[slurm.JobID]slurm.Job{}}
+	for _, j := range b.seen.Jobs {
+		c.jobs[j.ID] = j
+	}
+	c.count()
+	for _, pass := range []func(*cycle, *Record, slurm.Job) []Action{giveBack, checkpoint, requeue} {
+		for _, id := range b.ids() {
+			rec := b.records[id]
+			job, ok := c.jobs[id]
+			if !ok {
+				continue
+			}
+			if err := c.apply(ctx, rec, pass(c, rec, job)...); err != nil {
+				return err
+			}
+		}
+	}
+	return c.starts(ctx)
+}
+
+// cycle is the state of one act.
+type cycle struct {
+	b       *Bridge
+	now     time.Time
+	left    int // writes
+	jobs    map[slurm.JobID]slurm.Job
+	saving  int            // checkpoints in progress
+	loading int            // starts without a sign of life
+	free    map[string]int // GPUs free now by node, less what starting jobs will take
+	soon    map[string]int // and those of jobs that are writing their checkpoint or completing
+}
+
+// count finds out what is in progress and which GPUs are free.
+func (c *cycle) count() {
+	c.free, c.soon = map[string]int{}, map[string]int{}
+	for _, n := range c.b.seen.Nodes {
+		if n.Usable {
+			c.free[n.Name] = n.TotalGPUs()
+		}
+	}
+	for _, j := range c.b.seen.Jobs {
+		completing := j.HasFlag(slurm.FlagCompleting)
+		if j.State != slurm.StateRunning && j.State != slurm.StateSuspended && !completing {
+			continue
+		}
+		rec := c.b.records[j.ID]
+		leaving := completing || rec != nil && rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero()
+		for _, g := range j.NodeGPUs {
+			c.free[g.Node] -= g.Count
+			if leaving {
+				c.soon[g.Node] += g.Count
+			}
+		}
+	}
+	for _, id := range c.b.ids() {
+		switch rec := c.b.records[id]; rec.Phase {
+		case Starting:
+			c.take(rec.Target.Placement)
+			c.loading++
+		case Running, Profiling:
+			if rec.Run.Ready.IsZero() && c.now.Sub(rec.Run.Start) < c.b.cfg.CheckpointTimeout && rec.Started && !rec.Wish.Ckpt.None {
+				c.loading++
+			}
+		case Checkpointing:
+			c.saving++
+		}
+	}
+}
+
+func (c *cycle) take(p planner.Placement) {
+	for _, s := range p {
+		c.free[s.Node] -= s.GPUs
+	}
+}
+
+// room reports whether the placement is free now, or will be as soon as jobs that are already leaving have left.
+func (c *cycle) room(p planner.Placement) (now, soon bool) {
+	now, soon = true, true
+	for _, s := range p {
+		now = now && c.free[s.Node] >= s.GPUs
+		soon = soon && c.free[s.Node]+c.soon[s.Node] >= s.GPUs
+	}
+	return now, soon
+}
+
+// giveBack undoes what is no longer wanted: everything of a job that is released or paused, our hold on a job that runs on, a stale node list.
+func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
+	run, b := rec.ID(), c.b
+	pending := job.State == slurm.StatePending && !job.HasFlag(slurm.FlagCompleting)
+	if !b.acts(rec) || rec.Phase == Unmanaged { // unmanaged: the submit plugin may have delayed it
+		return b.plain(rec, job, pending)
+	}
+	switch rec.Phase {
+	case Requeueing:
+		if !pending {
+			return nil
+		}
+		if rec.Target.Decision == planner.Move || rec.Target.Decision == planner.Start {
+			if _, soon := c.room(rec.Target.Placement); (soon || c.tooSoon(rec)) && b.suspect == "" {
+				return nil // starts brings it straight to its new place
+			}
+		}
+		return []Action{Settle{target(run), c.now.Add(b.cfg.Delay)}}
+	case Checkpointing:
+		return c.overdue(rec, job)
+	case Running, Profiling:
+		if rec.Changed.Hold {
+			return []Action{Unhold{target(run)}}
+		}
+	case Starting:
+		return c.stuck(rec, job, pending)
+	case Waiting, Admitted:
+		if pending && len(rec.Changed.Pinned) > 0 {
+			return []Action{Unpin{target(run)}}
+		}
+	}
+	return nil
+}
+
+// plain is the way back of a job on which we do not act (any more).
+func (b *Bridge) plain(rec *Record, job slurm.Job, pending bool) []Action {
+	if rec.Phase == Profiling && b.preemptible(rec, job) {
+		return nil // it has to come back from its profile first: checkpoint sees to that
+	}
+	if rec.Phase.Ended() || job.HasFlag(slurm.FlagCompleting) {
+		return nil
+	}
+	if asked := rec.Run.Signalled; rec.Phase == Checkpointing && !asked.IsZero() && !b.handsOff && b.last.Sub(asked) < b.cfg.CheckpointTimeout {
+		return nil // it is on its way out, held so that nobody starts it before its request is restored
+	}
+	if !rec.Changed.Any() {
+		return nil
+	}
+	if pending || rec.Changed.Hold || rec.Changed.Nice {
+		acts := []Action{Restore{target(rec.ID())}}
+		if pending && len(rec.Changed.Pinned) > 0 && len(rec.Original.RequiredNodes) == 0 {
+			acts = append(acts, Unpin{target(rec.ID())})
+		}
+		return acts
+	}
+	return nil
+}
+
+// overdue gives up on a job that was signalled and neither exits nor says that it saved: it runs on, and after a few such strikes it counts as not
+// preemptible.
+func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
+	run := rec.Run
+	if job.State != slurm.StateRunning || job.HasFlag(slurm.FlagCompleting) || run.Signalled.IsZero() || run.CheckpointAt.After(run.Signalled) {
+		return nil
+	}
+	if c.now.Sub(run.Signalled) < c.b.cfg.CheckpointTimeout {
+		return nil
+	}
+	rec.Strikes++
+	rec.Target = Target{}
+	rec.Run.Signalled, rec.Run.Extended = time.Time{}, true
+	why := fmt.Sprintf("signal-ineffective: no checkpoint within %v of the signal (%d of %d strikes)", c.b.cfg.CheckpointTimeout, rec.Strikes, c.b.cfg.CheckpointStrikes)
+	if rec.Strikes >= c.b.cfg.CheckpointStrikes {
+		rec.NoPreempt = why + ": it is not preempted any more; see its ckpt= setting"
+	}
+	next := Running
+	if run.Profile {
+		next = Profiling
+	}
+	rec.LeaseUntil = c.b.leaseEnd(c.now, rec.Class())
+	rec.enter(c.now, next, why)
+	c.b.log(c.now, "warn", "signal-ineffective", rec.Job, "%s", why)
+	return []Action{Unhold{target(rec.ID())}}
+}
+
+// stuck takes back a start that Slurm did not carry out although the GPUs are free, or whose GPUs somebody else got.
+func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
+	if !pending {
+		return nil
+	}
+	held := job.Held && !rec.Changed.Hold // Slurm itself put it aside (bad constraints), or its user did
+	gone := false
+	for _, s := range rec.Target.Placement {
+		// free already counts this very job as gone.
+		if c.free[s.Node] < 0 && c.free[s.Node]+c.soon[s.Node] < 0 {
+			gone = true
+		}
+		if c.free[s.Node] < 0 && c.soon[s.Node] > 0 {
+			rec.Run.Freed = time.Time{}
+			if !held {
+				return nil // somebody is still leaving
+			}
+		}
+	}
+	if rec.Run.Freed.IsZero() {
+		rec.Run.Freed = c.now
+	}
+	if !gone && !held && c.now.Sub(rec.Run.Freed) < c.b.cfg.StartTimeout {
+		return nil
+	}
+	why := "Slurm did not start it: " + cmp.Or(job.Reason, "no reason given")
+	if gone {
+		why = "somebody else got its GPUs"
+	}
+	rec.BlockedTill = c.now
+	if !gone {
+		rec.BlockedTill, rec.Blocked = c.now.Add(max(3*c.b.cfg.Poll, 15*time.Second)), why
+	}
+	rec.enter(c.now, c.b.queuePhase(rec), why)
+	rec.Target = Target{}
+	c.b.rouse("a start failed")
+	if held && job.Reason != "BadConstraints" {
+		return nil
+	}
+	if held {
+		return []Action{Settle{target(rec.ID()), c.now.Add(c.b.cfg.Delay)}}
+	}
+	return []Action{Delay{target(rec.ID()), c.now.Add(c.b.cfg.Delay)}}
+}
+
+// checkpoint asks running jobs that the plan stops or moves, and profile runs that have shown enough, to save and leave: hold first, then signal.
+func checkpoint(c *cycle, rec *Record, job slurm.Job) []Action {
+	b, run := c.b, rec.ID()
+	acts := b.acts(rec)
+	if !acts && rec.Phase != Profiling {
+		return nil
+	}
+	why := rec.Target.Reason.Text
+	ask := Ask{target(run), slurm.Signal{Name: slurm.SignalName(rec.Wish.Ckpt.Signal), BatchOnly: rec.Wish.Ckpt.BatchOnly}}
+	switch {
+	case rec.Phase == Checkpointing && rec.Run.Signalled.IsZero():
+		return []Action{ask} // held, and interrupted before the signal
+	case !b.preemptible(rec, job) || job.State != slurm.StateRunning || b.suspect != "" || c.saving >= b.cfg.MaxCheckpoints:
+		return nil
+	case rec.Phase == Profiling && rec.canBeSignalled() && (rec.measured(c.now, b.stepTime(rec)) || !acts):
+		why = "profile step done"
+	case rec.Phase == Running && (rec.Target.Decision == planner.Stop || rec.Target.Decision == planner.Move):
+	default:
+		return nil
+	}
+	c.saving++
+	return []Action{Hold{target(run), why}, ask}
+}
+
+// requeue brings back jobs that saved but did not leave, and those that failed through our doing.
+func requeue(c *cycle, rec *Record, job slurm.Job) []Action {
+	switch {
+	case rec.Phase == Failed && rec.Rerun:
+		return []Action{Rerun{target(rec.ID())}}
+	case rec.Phase == Checkpointing && job.State == slurm.StateRunning && !job.HasFlag(slurm.FlagCompleting) && !rec.Run.Signalled.IsZero() &&
+		rec.Run.CheckpointAt.After(rec.Run.Signalled) && c.now.Sub(rec.Run.CheckpointAt) > max(3*c.b.cfg.Poll, 10*time.Second):
+		return []Action{Requeue{target(rec.ID())}}
+	}
+	return nil
+}
+
+// starts releases what the plan starts, in plan order, as far as its GPUs are free or about to be, and delays everything else that waits.
+func (c *cycle) starts(ctx context.Context) error {
+	b := c.b
+	var chosen, waiting []*Record
+	for _, id := range b.ids() {
+		rec := b.records[id]
+		job, ok := c.jobs[id]
+		waits := rec.Phase == Waiting || rec.Phase == Admitted || rec.Phase == Requeueing
+		if !ok || !waits || job.State != slurm.StatePending || job.HasFlag(slurm.FlagCompleting) || !b.acts(rec) {
+			continue
+		}
+		if d := rec.Target.Decision; (d == planner.Start || d == planner.Move) && rec.Blocked == "" {
+			chosen = append(chosen, rec)
+		} else if rec.Phase != Requeueing {
+			waiting = append(waiting, rec)
+		}
+	}
+	slices.SortFunc(chosen, func(x, y *Record) int {
+		return cmp.Or(cmp.Compare(x.Target.Rank, y.Target.Rank), cmp.Compare(x.Job, y.Job))
+	})
+	order := b.niceOrder(chosen)
+	for i, rec := range chosen {
+		now, soon := c.room(rec.Target.Placement)
+		soon = soon && !c.tooSoon(rec)
+		if b.suspect != "" || !soon || c.loading >= b.cfg.MaxStarts {
+			if rec.Phase != Requeueing {
+				waiting = append(waiting, rec)
+			}
+			continue
+		}
+		a := Start{target: target(rec.ID()), Placement: rec.Target.Placement, Profile: rec.Profile.Needed(), Nice: order[i], SetNice: b.cfg.PriorityMode == "nice"}
+		if err := c.apply(ctx, rec, a); err != nil {
+			return err
+		}
+		if rec.Phase == Starting {
+			c.take(rec.Target.Placement)
+			c.loading++
+			if now {
+				rec.Run.Freed = c.now
+			}
+		}
+	}
+	return c.delays(ctx, waiting)
+}
+
+// relaunchAfter is how long after the end of its last run a job may be launched again on the same node. slurmd refuses the credential of a
+// job that was made in the second in which the last run ended ("already killed, do not launch batch job") and the job then fails at once; this is
+// what Slurm's own two minutes after a requeue are for.
+const relaunchAfter = 3 * time.Second
+
+// tooSoon reports whether the target shares a node with a run that ended just now.
+func (c *cycle) tooSoon(rec *Record) bool {
+	if len(rec.Stays) == 0 || c.now.Sub(rec.LastOnGPUs) >= relaunchAfter {
+		return false
+	}
+	last := rec.Stays[len(rec.Stays)-1].Placement
+	return slices.ContainsFunc(rec.Target.Placement, func(s planner.Share) bool { return last.On(s.Node) > 0 })
+}
+
+// delays renews the begin time of waiting jobs when half of it has passed. A job that is blocked by something else is left alone.
+func (c *cycle) delays(ctx context.Context, waiting []*Record) error {
+	for _, rec := range waiting {
+		job := c.jobs[rec.Job]
+		if rec.Blocked != "" && !c.now.Before(rec.BlockedTill) || job.Held {
+			continue
+		}
+		if job.Begin.Sub(c.now) >= c.b.cfg.Delay/2 {
+			continue
+		}
+		if err := c.apply(ctx, rec, Delay{target(rec.ID()), c.now.Add(c.b.cfg.Delay)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// niceOrder gives the chosen jobs nice values that put them ahead of every plain job that waits, in plan order. Slurm's priority of a job is its base less
+// its nice; the base of a job that was held is not known and taken as 0, which errs towards the front.
+func (b *Bridge) niceOrder(chosen []*Record) []int64 {
+	const step = 1000
+	top := int64(0)
+	for _, j := range b.seen.Jobs {
+		if rec := b.records[j.ID]; j.State == slurm.StatePending && (rec == nil || !b.acts(rec)) {
+			top = max(top, j.Priority)
+		}
+	}
+	for _, rec := range chosen {
+		top = max(top, rec.Base)
+	}
+	top = min(top, 1<<31)
+	out := make([]int64, len(chosen))
+	for i, rec := range chosen {
+		want := top + step*int64(len(chosen)-i)
+		out[i] = max(min(rec.Base-want, 0), -(1<<31 - 5))
+	}
+	return out
+}

@@ -1,0 +1,40 @@
+package bridge
+
+import (
+	"fmt"
+	"time"
+
+	"unisched/slurm"
+)
+
+// judge decides whether the snapshot can be trusted. A suspect one permits nothing disruptive: no signals, requeues or new starts; delays are still
+// renewed, since letting them lapse would change what runs.
+func (b *Bridge) judge(now time.Time, s slurm.State) {
+	why := ""
+	switch old := b.seen; {
+	case !b.last.IsZero() && now.Before(b.last):
+		why = fmt.Sprintf("the clock went back by %v", b.last.Sub(now))
+	case !b.last.IsZero() && now.Sub(b.last) > 10*b.cfg.Poll+10*time.Second:
+		why = fmt.Sprintf("%v since the last cycle", now.Sub(b.last).Round(time.Second))
+	case len(s.Nodes) == 0:
+		why = "Slurm shows no nodes"
+	case len(s.Nodes) < len(old.Nodes)*3/4:
+		why = fmt.Sprintf("nodes dropped from %d to %d", len(old.Nodes), len(s.Nodes))
+	case len(old.Jobs) >= 10 && len(s.Jobs) < len(old.Jobs)/2:
+		why = fmt.Sprintf("jobs dropped from %d to %d", len(old.Jobs), len(s.Jobs))
+	case !old.SlurmTime.IsZero() && s.SlurmTime.Before(old.SlurmTime.Add(-time.Minute)):
+		why = "Slurm shows an older state than before"
+	}
+	switch {
+	case why != "":
+		b.quiet = max(b.quiet, 2)
+		b.log(now, "warn", "suspect-snapshot", 0, "%s", why)
+	case b.quiet > 0:
+		b.quiet--
+		why = "first look after a start or trouble"
+	}
+	if b.trouble != "" {
+		b.log(now, "info", "slurm-back", 0, "Slurm answers again")
+	}
+	b.suspect, b.trouble, b.seen = why, "", s
+}

@@ -1,0 +1,148 @@
+package bridge
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"unisched/planner"
+	"unisched/slurm"
+)
+
+// View is the last published view; never nil.
+func (b *Bridge) View() *View { return b.view.Load() }
+
+// publish makes the view that the control socket shows.
+func (b *Bridge) publish(now time.Time) {
+	b.finishReleases(now)
+	v := &View{
+		Schema: ViewSchema, At: now, Cycle: b.cycle, Stage: b.cfg.Stage, Paused: b.paused, Unit: b.cfg.Unit, Cluster: b.seen.Cluster,
+		Slurm: b.seen.Release, API: b.seen.API, SeenAt: b.seen.At, Trouble: b.trouble, Suspect: b.suspect,
+		NextPlan: now.Truncate(b.cfg.Unit).Add(b.cfg.Unit), Actions: b.counts, LastPlan: b.plan, Snapshot: b.snapshot, GPUs: b.gpuCount(),
+	}
+	jobs := map[slurm.JobID]slurm.Job{}
+	for _, j := range b.seen.Jobs {
+		jobs[j.ID] = j
+	}
+	phases := map[Phase]int{}
+	for _, rec := range b.allRecords() {
+		v.Jobs = append(v.Jobs, b.jobView(now, rec, jobs[rec.Job]))
+		phases[rec.Phase]++
+	}
+	for p, n := range phases {
+		v.Counts = append(v.Counts, PhaseCount{p, n})
+	}
+	slices.SortFunc(v.Counts, func(a, c PhaseCount) int { return cmp.Compare(a.Phase, c.Phase) })
+	slices.SortStableFunc(v.Jobs, func(a, c JobView) int { return cmp.Compare(a.ID, c.ID) })
+	b.view.Store(v)
+}
+
+func (b *Bridge) gpuCount() GPUCount {
+	var g GPUCount
+	ours := map[string]bool{}
+	for _, n := range b.seen.Nodes {
+		if b.ourNode(n) && n.Usable {
+			g.Total += n.TotalGPUs()
+		}
+		ours[n.Name] = b.ourNode(n)
+	}
+	for _, j := range b.seen.Jobs {
+		if j.State != slurm.StateRunning && !j.HasFlag(slurm.FlagCompleting) {
+			continue
+		}
+		rec := b.records[j.ID]
+		for _, a := range j.NodeGPUs {
+			switch {
+			case !ours[a.Node]:
+			case rec != nil && rec.Phase.OnGPUs():
+				g.Managed += a.Count
+			default:
+				g.Other += a.Count
+			}
+		}
+	}
+	g.Free = max(g.Total-g.Managed-g.Other, 0)
+	return g
+}
+
+// jobView is one job as people see it.
+func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
+	v := JobView{
+		ID: rec.Job, Ref: rec.Job.String(), Restart: rec.Restart, Name: rec.Name, User: rec.User, Account: rec.Account, Class: planner.Class(rec.Wish.Class),
+		Phase: rec.Phase, Since: rec.Since, Why: rec.Why, SlurmState: string(job.State), SlurmReason: job.Reason, GPUs: rec.Original.GPUs,
+		Placement: rec.Placement, LeaseUntil: rec.LeaseUntil, Submitted: rec.FirstSubmit, Target: rec.Target, Estimate: rec.Estimate,
+		Iter: rec.Iter, SavedIter: rec.Saved, Preemptions: rec.Preemptions, Strikes: rec.Strikes, NoPreempt: b.whyNotPreempted(rec, job), LostIters: rec.LostIters,
+		Returns: slices.Clone(rec.Returns), Stays: slices.Clone(rec.Stays), GPUSeconds: rec.GPUSeconds, Ended: rec.Ended, Exit: rec.Exit, Changed: rec.Changed, Events: slices.Clone(rec.Events),
+		Blocked: rec.Blocked, Profile: rec.Profile, Stop: stopText(rec),
+	}
+	if rec.Phase.OnGPUs() && !rec.Run.Start.IsZero() {
+		v.Stays = append(v.Stays, Stay{Run: rec.Restart, From: rec.Run.Start, Placement: rec.Placement, Profile: rec.Run.Profile})
+		v.GPUSeconds += now.Sub(rec.Run.Start).Seconds() * float64(rec.Placement.GPUs())
+	}
+	for _, t := range rec.Wish.Tiers {
+		v.Tiers = append(v.Tiers, planner.Tier{At: t.At, Value: t.Value})
+	}
+	b.outlook(&v, now, rec)
+	return v
+}
+
+// outlook fills in what is expected of a job, or how its deadlines came out.
+func (b *Bridge) outlook(v *JobView, now time.Time, rec *Record) {
+	if rec.Phase.Ended() {
+		if len(v.Tiers) > 0 {
+			met := -1
+			if rec.Phase == Completed {
+				met = slices.IndexFunc(v.Tiers, func(t planner.Tier) bool { return !rec.Ended.After(t.At) })
+			}
+			v.Met = &met
+		}
+		return
+	}
+	if !rec.Phase.Ours() || len(rec.Estimate.Speeds) == 0 {
+		return
+	}
+	shape := rec.Estimate.Speeds[0].Shape
+	if len(rec.Placement) > 0 && rec.Phase == Running {
+		shape = rec.Placement.Shape()
+	}
+	work, ok := rec.Estimate.RunTime(shape, b.cfg.Quantile)
+	if !ok {
+		return
+	}
+	v.Forecast = rec.Target.Finish
+	if v.Forecast.IsZero() && rec.Phase == Running {
+		v.Forecast = now.Add(work)
+	}
+	for _, t := range v.Tiers {
+		if v.Laxity = t.At.Sub(now) - work; v.Laxity >= 0 {
+			break
+		}
+	}
+}
+
+// whyNotPreempted is the reason in words why a job of ours is not preempted, "" when it may be.
+func (b *Bridge) whyNotPreempted(rec *Record, job slurm.Job) string {
+	switch {
+	case rec.NoPreempt != "":
+		return rec.NoPreempt
+	case !rec.Phase.Ours():
+		return ""
+	case rec.Wish.Ckpt.None:
+		return "no ckpt= in its comment: it cannot save its work"
+	case job.ID != 0 && !job.Requeue:
+		return "submitted with --no-requeue: it could not come back"
+	case rec.Phase.OnGPUs() && !rec.canBeSignalled():
+		return "no sign of life of this run yet (no progress line): a signal might kill it"
+	}
+	return ""
+}
+
+func stopText(rec *Record) string {
+	switch s := rec.Wish.Stop; s.Kind {
+	case "iters":
+		return itoa(s.Iterations) + " iterations"
+	case "metric":
+		return s.Metric + string(s.Op) + trim(s.Target) + ", at most " + itoa(rec.Wish.Max) + " iterations"
+	}
+	return "not declared"
+}

@@ -1,0 +1,80 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"unisched/bridge/journal"
+	"unisched/slurm"
+)
+
+// ReleaseReport says what ReleaseDead did. Waiting jobs are not done yet: run it again (a timer does).
+type ReleaseReport struct {
+	Released int      `json:"released"`
+	Waiting  int      `json:"waiting"` // still writing a checkpoint, or running a profile
+	Failed   []string `json:"failed,omitempty"`
+}
+
+// ReleaseDead gives every job back to plain Slurm while no daemon runs: what a daemon that died left held, delayed, pinned or reshaped. It takes the
+// journal's lock, so it never works beside a living daemon ([journal.ErrLocked]). It may be run again and again.
+func ReleaseDead(ctx context.Context, cfg Config, cluster Cluster, mem Memory, entries []journal.Entry, now time.Time) (ReleaseReport, error) {
+	b, err := New(cfg, Parts{Cluster: cluster, Memory: mem, Policy: nil}, Restored{Entries: entries})
+	if err != nil {
+		return ReleaseReport{}, err
+	}
+	b.cycle, b.quiet = 1, 0
+	b.handsOff = true
+	state, err := cluster.State(ctx, now)
+	if err != nil {
+		return ReleaseReport{}, fmt.Errorf("look at Slurm: %w", err)
+	}
+	b.seen = state
+	b.followKnown(now, state)
+	if err := b.persist(now); err != nil {
+		return ReleaseReport{}, err
+	}
+	before := b.counts.Done
+	err = b.act(ctx, now)
+	if saved := b.persist(now); err == nil {
+		err = saved
+	}
+	rep := ReleaseReport{Released: int(b.counts.Done - before)}
+	for _, id := range b.ids() {
+		rec := b.records[id]
+		switch {
+		case !rec.Phase.Ours():
+		case rec.Phase == Checkpointing || rec.Phase == Requeueing || rec.Phase == Profiling || rec.Changed.Reshape:
+			rep.Waiting++
+		case rec.Changed.Any():
+			rep.Failed = append(rep.Failed, fmt.Sprintf("job %d", id))
+		}
+	}
+	return rep, err
+}
+
+// followKnown is follow without admitting anybody.
+func (b *Bridge) followKnown(now time.Time, s slurm.State) {
+	for _, job := range s.Jobs {
+		if rec := b.records[job.ID]; rec != nil && rec.same(job) {
+			b.followJob(now, rec, job)
+		}
+	}
+}
+
+// IsLocked reports whether an error of opening the journal means that a daemon is alive.
+func IsLocked(err error) bool { return errors.Is(err, journal.ErrLocked) }
+
+// Leftovers lists the jobs on which something of ours is left, for reports and tests.
+func (v *View) Leftovers() []slurm.JobID {
+	var out []slurm.JobID
+	for _, j := range v.Jobs {
+		if j.Changed.Any() {
+			out = append(out, j.ID)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

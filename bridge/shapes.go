@@ -1,0 +1,154 @@
+package bridge
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"unisched/planner"
+	"unisched/slurm"
+)
+
+// shapes are the ways in which a job may hold GPUs, best guess first, never empty: what it asked for, and, where the request leaves it open or the
+// job is elastic, even splits on more nodes and other GPU counts. perNode is the largest node of its partition.
+func (b *Bridge) shapes(rec *Record, job slurm.Job) []planner.Shape {
+	o := rec.Original
+	perNode := b.gpusPerNode(o.Partition)
+	var out []planner.Shape
+	add := func(s planner.Shape) {
+		if len(s) > 0 && s[0] > 0 && !slices.ContainsFunc(out, s.Equal) {
+			out = append(out, s)
+		}
+	}
+	own := ownShape(o, perNode)
+	add(own)
+	counts := rec.Wish.GPUs
+	if len(counts) == 0 || !reshapable(o) {
+		counts = []int{o.GPUs}
+	}
+	for _, c := range counts {
+		if c == o.GPUs && fixedNodes(o) {
+			continue
+		}
+		for nodes := 1; nodes <= c && nodes <= 16; nodes++ {
+			if c%nodes == 0 && c/nodes <= perNode && (nodes == 1 || fewest(c, perNode) == nodes || nodes == 2*fewest(c, perNode)) {
+				add(planner.Even(nodes, c/nodes))
+			}
+		}
+	}
+	return out
+}
+
+// fewest is the least number of nodes on which c GPUs split evenly.
+func fewest(c, perNode int) int {
+	for n := 1; n <= c; n++ {
+		if c%n == 0 && c/n <= perNode {
+			return n
+		}
+	}
+	return c
+}
+
+// fixedNodes reports whether the user asked for GPUs per node, which fixes the split.
+func fixedNodes(o Original) bool { return o.TRESPerNode != "" }
+
+// ownShape is the request as a shape.
+func ownShape(o Original, perNode int) planner.Shape {
+	nodes := max(o.Nodes.Min, 1)
+	if g := gresCount(o.TRESPerNode); g > 0 {
+		return planner.Even(nodes, g)
+	}
+	if o.GPUs%nodes != 0 || o.GPUs/nodes > max(perNode, 1) {
+		nodes = max(fewest(o.GPUs, max(perNode, 1)), nodes)
+	}
+	if o.GPUs%nodes == 0 {
+		return planner.Even(nodes, o.GPUs/nodes)
+	}
+	// Uneven: as Slurm would pack it, full nodes first, one GPU at least on each.
+	s := planner.Even(nodes, 1)
+	left := o.GPUs - nodes
+	for i := range s {
+		more := min(left, max(perNode, 1)-1)
+		s[i] += more
+		left -= more
+	}
+	return s
+}
+
+// gresCount reads the number at the end of "gres/gpu:4", "gres:gpu:v100:2" or "gres/gpu=1"; 0 when there is none.
+func gresCount(tres string) int {
+	i := strings.LastIndexAny(tres, ":=")
+	if i < 0 {
+		return 0
+	}
+	n, err := strconv.Atoi(tres[i+1:])
+	if err != nil || n < 0 || n > 1<<16 {
+		return 0
+	}
+	return n
+}
+
+// gpusPerNode is the size of the largest usable node of a partition (of any node when none is usable, at least 1).
+func (b *Bridge) gpusPerNode(partition string) int {
+	best, any := 0, 1
+	for _, n := range b.seen.Nodes {
+		if !slices.Contains(n.Partitions, partition) {
+			continue
+		}
+		any = max(any, n.TotalGPUs())
+		if n.Usable {
+			best = max(best, n.TotalGPUs())
+		}
+	}
+	if best > 0 {
+		return best
+	}
+	return any
+}
+
+// request is the part of an update that gives a pending job a shape.
+type request struct {
+	perNode, perJob string
+	nodes, tasks    int
+}
+
+// requestFor rewrites the original request for a shape. change is false when the original already asks for exactly that.
+func requestFor(o Original, s planner.Shape) (r request, change bool) {
+	if !s.IsEven() {
+		return request{}, false
+	}
+	own := ownShape(o, 1<<16)
+	if own.Equal(s) && (fixedNodes(o) || len(s) == 1) {
+		return request{}, false
+	}
+	r = request{perNode: gresName(o) + ":" + strconv.Itoa(s[0]), nodes: len(s), tasks: tasksFor(o, s)}
+	return r, true
+}
+
+// gresName is the request without its count: "gres/gpu" or "gres/gpu:v100".
+func gresName(o Original) string {
+	tres := o.TRESPerNode
+	if tres == "" {
+		tres = o.TRESPerJob
+	}
+	if i := strings.LastIndexAny(tres, ":="); i > 0 {
+		return strings.Replace(tres[:i], "gres:", "gres/", 1)
+	}
+	return "gres/gpu"
+}
+
+// tasksFor scales the number of tasks: one per GPU stays one per GPU, one per node one per node.
+func tasksFor(o Original, s planner.Shape) int {
+	nodes := max(o.Nodes.Min, 1)
+	switch {
+	case o.Tasks <= 0:
+		return 0
+	case o.Tasks == o.GPUs && o.GPUs > nodes:
+		return s.GPUs()
+	case o.Tasks == nodes:
+		return len(s)
+	case o.Tasks%nodes == 0:
+		return o.Tasks / nodes * len(s)
+	}
+	return max(o.Tasks, len(s))
+}

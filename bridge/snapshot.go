@@ -1,0 +1,307 @@
+package bridge
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	"unisched/planner"
+	"unisched/slurm"
+	"unisched/slurm/comment"
+)
+
+// acts reports whether the stage lets us act on the job. A canary share is chosen by the job's id, so that a job stays in or out for life.
+func (b *Bridge) acts(rec *Record) bool {
+	if b.paused || b.handsOff || rec.Releasing {
+		return false
+	}
+	level := slices.Index(stages, b.cfg.Stage)
+	switch rec.Wish.Class {
+	case comment.Strict:
+		return level >= 4
+	case comment.Soft:
+		return level >= 3
+	}
+	if level == 1 {
+		h := fnv.New32a()
+		h.Write([]byte(rec.Job.String()))
+		return float64(h.Sum32()%10000) < b.cfg.CanaryShare*10000
+	}
+	return level >= 2
+}
+
+// makeSnapshot turns what Slurm shows and what we know into the value that a plan is made from. at is the instant of the round.
+func (b *Bridge) makeSnapshot(at time.Time) planner.Snapshot {
+	s := planner.Snapshot{Schema: 1, Now: at, Unit: b.cfg.Unit, SLOUnits: b.cfg.SLOUnits, MaxPreemptions: b.cfg.MaxCheckpoints}
+	planned := map[slurm.JobID]bool{}
+	for _, job := range b.seen.Jobs {
+		rec := b.records[job.ID]
+		if rec == nil || !rec.Phase.Ours() || (!b.acts(rec) && b.cfg.Stage != Shadow) {
+			continue
+		}
+		if pj, ok := b.plannerJob(at, rec, job); ok {
+			s.Jobs = append(s.Jobs, pj)
+			planned[job.ID] = true
+		}
+	}
+	for _, f := range b.competitors(planned) {
+		s.Jobs = append(s.Jobs, f)
+	}
+	slices.SortFunc(s.Jobs, func(a, c planner.Job) int { return a.Run.Compare(c.Run) })
+	s.Nodes = b.plannerNodes(s.Jobs, planned)
+	return s
+}
+
+// plannerJob is one job of ours as planning sees it.
+func (b *Bridge) plannerJob(at time.Time, rec *Record, job slurm.Job) (planner.Job, bool) {
+	pj := planner.Job{
+		Run: rec.ID(), Name: rec.Name, User: rec.User, Account: rec.Account, QOS: rec.QOS, Class: rec.Class(), Weight: 1,
+		Submitted: rec.FirstSubmit, WaitingSince: rec.FirstSubmit, Blocked: rec.Blocked, Preemptible: b.preemptible(rec, job), Started: rec.Started,
+		Needs: needsOf(rec, job), Estimate: rec.Estimate, Elastic: rec.Wish.Elastic(),
+	}
+	if rec.LastOnGPUs.After(pj.WaitingSince) {
+		pj.WaitingSince = rec.LastOnGPUs
+	}
+	for _, t := range rec.Wish.Tiers {
+		pj.Tiers = append(pj.Tiers, planner.Tier{At: t.At, Value: t.Value})
+	}
+	if job.TimeLimit > 0 {
+		pj.TimeLeft = job.TimeLimit
+		if job.State == slurm.StateRunning {
+			pj.TimeLeft = max(job.TimeLimit-at.Sub(job.Start), 0)
+		}
+	}
+	switch rec.Phase {
+	case Running, Profiling:
+		pj.State, pj.Current, pj.LeaseUntil = planner.Running, rec.Placement, rec.LeaseUntil
+	case Starting:
+		// Its GPUs are spoken for although Slurm has not started it yet.
+		pj.State, pj.Current, pj.LeaseUntil = planner.Running, rec.Target.Placement, rec.Target.Until
+		if !pj.LeaseUntil.After(at) {
+			pj.LeaseUntil = at.Add(b.cfg.Unit / 2)
+		}
+	case Checkpointing:
+		pj.State, pj.Current = planner.Leaving, rec.Placement
+	case Requeueing:
+		pj.State = planner.Waiting
+		if job.HasFlag(slurm.FlagCompleting) && len(job.NodeGPUs) > 0 {
+			pj.State, pj.Current = planner.Leaving, placementOf(job)
+		}
+	default:
+		pj.State = planner.Waiting
+	}
+	if pj.State != planner.Waiting && len(pj.Current) == 0 {
+		return pj, false // Slurm does not say where it is
+	}
+	b.profileAs(&pj, rec, at)
+	pj.Estimate.Speeds = withShape(pj.Estimate.Speeds, pj.Current, pj.State)
+	return pj, true
+}
+
+// profileAs presents a job that is being measured: one shape, and the rest of the step as its work.
+func (b *Bridge) profileAs(pj *planner.Job, rec *Record, at time.Time) {
+	if pj.Class != planner.Profiler {
+		return
+	}
+	left := b.stepTime(rec)
+	if rec.Phase == Profiling && !rec.Run.Ready.IsZero() {
+		left = max(left-at.Sub(rec.Run.Ready), time.Second)
+	}
+	shape := rec.Profile.Steps[0]
+	pj.Tiers, pj.Elastic = nil, false
+	pj.Estimate.Speeds = []planner.ShapeSpeed{{Shape: shape, Speed: planner.Exactly(1)}}
+	pj.Estimate.Iterations = planner.Exactly(left.Seconds())
+	pj.Estimate.Suspensions, pj.Estimate.Reaches = 0, 1
+	pj.Needs.Partition, pj.Needs.MaxNodes = b.cfg.ProfilePartition, len(shape)
+}
+
+// withShape makes sure that the shape a job holds now is among its speeds: Slurm may have packed it in a way that nobody planned.
+func withShape(speeds []planner.ShapeSpeed, p planner.Placement, state planner.JobState) []planner.ShapeSpeed {
+	shape := p.Shape()
+	if state == planner.Waiting || slices.ContainsFunc(speeds, func(s planner.ShapeSpeed) bool { return s.Shape.Equal(shape) }) || len(speeds) == 0 {
+		return speeds
+	}
+	near := slices.MinFunc(speeds, func(a, b planner.ShapeSpeed) int {
+		return cmp.Compare(abs(a.Shape.GPUs()-shape.GPUs()), abs(b.Shape.GPUs()-shape.GPUs()))
+	})
+	return append(slices.Clone(speeds), planner.ShapeSpeed{Shape: shape, Speed: near.Speed})
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// preemptible reports whether a plan may stop the job.
+func (b *Bridge) preemptible(rec *Record, job slurm.Job) bool {
+	return b.whyNotPreempted(rec, job) == ""
+}
+
+// needsOf is what a placement must offer besides GPUs.
+func needsOf(rec *Record, job slurm.Job) planner.Needs {
+	q := job.Request
+	n := planner.Needs{
+		GPUType: q.GPUType, Exclusive: q.Exclusive, Partition: rec.Original.Partition, Exclude: slices.Sorted(slices.Values(q.ExcludedNodes)),
+		MemPerNodeMB: q.MemPerNodeMB,
+	}
+	cpus, gpus := max(q.CPUs, q.Tasks, 1), max(q.GPUs, 1)
+	if cpus%gpus == 0 {
+		n.CPUsPerGPU = cpus / gpus
+	} else {
+		nodes := max(q.Nodes.Min, 1)
+		n.CPUsPerNode = (cpus + nodes - 1) / nodes
+	}
+	if q.MemPerCPUMB > 0 {
+		n.MemPerGPUMB = q.MemPerCPUMB * int64(n.CPUsPerGPU)
+		n.MemPerNodeMB = q.MemPerCPUMB * int64(n.CPUsPerNode)
+	}
+	if len(rec.Original.RequiredNodes) > 0 {
+		n.Only = slices.Sorted(slices.Values(rec.Original.RequiredNodes))
+	}
+	if fixedNodes(rec.Original) && rec.Original.Nodes.Min > 0 && !rec.Wish.Elastic() {
+		n.MaxNodes = rec.Original.Nodes.Min
+	}
+	if rule, err := constraintOf(job.Constraint); err == nil {
+		n.Features = rule.all
+		n.AnyFeature = rule.any
+	}
+	return n
+}
+
+// maxCompetitors bounds the unmanaged waiting jobs that a plan looks at, in Slurm's order.
+const maxCompetitors = 50
+
+// waitReasons are those of a pending job that Slurm would start as soon as its turn comes.
+var waitReasons = []string{"", "None", "Priority", "Resources", "ReqNodeNotAvail"}
+
+// competitors are the pending jobs that are not ours and that Slurm could start, in Slurm's order: no victim is preempted for GPUs that Slurm would
+// give to one of them, and they get their turn in the plan like everybody else.
+func (b *Bridge) competitors(planned map[slurm.JobID]bool) []planner.Job {
+	var out []slurm.Job
+	for _, job := range b.seen.Jobs {
+		if planned[job.ID] || job.State != slurm.StatePending || job.Held || job.Dependency != "" || job.Request.GPUs <= 0 ||
+			job.Request.OtherGRES || job.Begin.After(b.seen.At) || job.IsHet() || len(job.Odd) > 0 || job.Reservation != "" {
+			continue
+		}
+		if !slices.ContainsFunc(waitReasons, func(r string) bool { return job.Reason == r || r != "" && strings.HasPrefix(job.Reason, r) }) {
+			continue
+		}
+		if b.partitionNodes(job.Partition) == 0 {
+			continue
+		}
+		out = append(out, job)
+	}
+	slices.SortFunc(out, func(x, y slurm.Job) int {
+		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.ID, y.ID))
+	})
+	if len(out) > maxCompetitors {
+		out = out[:maxCompetitors]
+	}
+	var jobs []planner.Job
+	for _, job := range out {
+		jobs = append(jobs, b.competitor(job))
+	}
+	return jobs
+}
+
+func (b *Bridge) competitor(job slurm.Job) planner.Job {
+	rec := &Record{Original: originalOf(job)}
+	work := job.TimeLimit
+	if work <= 0 {
+		work = 24 * time.Hour
+	}
+	return planner.Job{
+		Run: planner.Run{Job: planner.JobID(job.ID), Restart: job.Restarts}, Name: job.Name, User: job.User, Account: job.Account, QOS: job.QOS,
+		Class: planner.BestEffort, State: planner.Waiting, Weight: 1, Submitted: job.Submit, WaitingSince: job.Submit, Foreign: true,
+		Needs: needsOf(rec, job),
+		Estimate: planner.Estimate{
+			Speeds:     []planner.ShapeSpeed{{Shape: ownShape(rec.Original, b.gpusPerNode(job.Partition)), Speed: planner.Exactly(1)}},
+			Iterations: planner.Interval{Low: work.Seconds() / 10, Mid: work.Seconds() / 2, High: work.Seconds()},
+			Reaches:    1, Basis: "its time limit",
+		},
+	}
+}
+
+// partitionNodes is the number of nodes that a partition shares with ours.
+func (b *Bridge) partitionNodes(name string) int {
+	n := 0
+	for _, node := range b.seen.Nodes {
+		if slices.Contains(node.Partitions, name) && b.ourNode(node) {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *Bridge) ourNode(n slurm.Node) bool {
+	return slices.ContainsFunc(n.Partitions, func(p string) bool { return slices.Contains(b.cfg.Partitions, p) })
+}
+
+// plannerNodes are the nodes of the managed partitions, with what jobs outside of the plan hold on them.
+func (b *Bridge) plannerNodes(jobs []planner.Job, planned map[slurm.JobID]bool) []planner.Node {
+	down := map[string]bool{}
+	for _, p := range b.seen.Partitions {
+		down[p.Name] = !p.Up
+	}
+	var out []planner.Node
+	for _, n := range b.seen.Nodes {
+		if !b.ourNode(n) {
+			continue
+		}
+		pn := planner.Node{Name: n.Name, GPUs: n.TotalGPUs(), CPUs: n.CPUs, MemMB: n.MemMB, Usable: n.Usable, Why: n.Reason}
+		for _, p := range n.Partitions {
+			if !down[p] {
+				pn.Partitions = append(pn.Partitions, p)
+			}
+		}
+		pn.Features = slices.Sorted(slices.Values(n.Features))
+		for _, g := range n.GPUs {
+			if g.Type != "" && !g.MIG {
+				pn.GPUType = g.Type
+			}
+		}
+		if !n.Usable && pn.Why == "" {
+			pn.Why = "state " + strings.ToLower(string(n.State)+"+"+strings.Join(n.Flags, "+"))
+		}
+		b.othersOn(&pn, n, jobs, planned)
+		out = append(out, pn)
+	}
+	return out
+}
+
+// othersOn counts what jobs outside of the plan hold on a node: running ones and those still completing.
+func (b *Bridge) othersOn(pn *planner.Node, n slurm.Node, jobs []planner.Job, planned map[slurm.JobID]bool) {
+	for _, job := range b.seen.Jobs {
+		holds := job.State == slurm.StateRunning || job.State == slurm.StateSuspended || job.HasFlag(slurm.FlagCompleting)
+		if planned[job.ID] && (job.State == slurm.StateRunning || job.State == slurm.StateSuspended || job.HasFlag(slurm.FlagCompleting)) {
+			continue // its own placement is in the plan
+		}
+		if !holds {
+			continue
+		}
+		for _, g := range job.NodeGPUs {
+			if g.Node == n.Name {
+				pn.OtherGPUs += g.Count
+			}
+		}
+		if slices.Contains(job.Nodes, n.Name) {
+			if pn.OtherUntil.IsZero() || !job.End.IsZero() && job.End.Before(pn.OtherUntil) {
+				pn.OtherUntil = job.End
+			}
+		}
+	}
+	cpus, mem := n.AllocCPUs, n.AllocMemMB
+	for _, j := range jobs {
+		if g := j.Current.On(n.Name); g > 0 && b.holdsNow(j) {
+			cpus -= j.Needs.CPUs(g)
+			mem -= j.Needs.MemMB(g)
+		}
+	}
+	pn.OtherCPUs, pn.OtherMemMB = max(cpus, 0), max(mem, 0)
+	pn.OtherGPUs = min(pn.OtherGPUs, pn.GPUs)
+}
+
+// holdsNow reports whether a planned job holds its placement in Slurm already (a starting one does not).
+func (b *Bridge) holdsNow(j planner.Job) bool {
+	rec := b.records[slurm.JobID(j.Run.Job)]
+	return rec != nil && rec.Phase != Starting
+}

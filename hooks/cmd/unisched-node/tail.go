@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"unisched/hooks/progress"
+)
+
+// Bounds on what one run may make the watcher read and send.
+const (
+	chunkBytes = 256 << 10 // read of one file for one report
+	floodBytes = 4 << 20   // unread bytes beyond which plain lines are thinned out
+	floodChunk = 1 << 20   // read of one file for one report while it floods
+)
+
+var errOwner = errors.New("not owned by the job's user")
+
+// position is how far a progress file has been delivered. The file itself is the spool: while the daemon is away the
+// position stays, and the same lines are read again later.
+type position struct {
+	dev, ino uint64
+	offset   int64
+	skipping bool // inside a line too long to be one: its rest is passed over
+}
+
+// batch is what one read of a progress file gives: canonical lines, the count of those left out, and the position to
+// keep once they are delivered.
+type batch struct {
+	lines   []json.RawMessage
+	dropped int
+	next    position
+	more    bool // the file holds more
+}
+
+func (b batch) empty() bool { return len(b.lines) == 0 && b.dropped == 0 }
+
+// take reads the next lines of a run's progress file after pos. Lines without a time get stamp, unless it is zero.
+func take(runDir *os.File, uid uint32, pos position, stamp time.Time) (batch, error) {
+	f, st, err := openRegular(runDir, progressName)
+	if err != nil {
+		return batch{next: pos}, err
+	}
+	defer f.Close()
+	if st.Uid != uid {
+		return batch{next: pos}, errOwner
+	}
+	if uint64(st.Dev) != pos.dev || st.Ino != pos.ino || st.Size < pos.offset { // new, replaced or truncated
+		pos = position{dev: uint64(st.Dev), ino: st.Ino}
+	}
+	unread, want := st.Size-pos.offset, int64(chunkBytes)
+	flood := unread > floodBytes
+	if flood {
+		want = floodChunk
+	}
+	buf, err := io.ReadAll(io.NewSectionReader(f, pos.offset, min(unread, want)))
+	if err != nil {
+		return batch{next: pos}, err
+	}
+	b := split(buf, pos, int64(len(buf)) < unread, flood, stamp)
+	return b, nil
+}
+
+// parsed is one good line on its way: its canonical form and whether thinning may drop it.
+type parsed struct {
+	raw   json.RawMessage
+	plain bool
+}
+
+// split cuts buf, which begins at pos, into lines. A last line without its newline stays for the next read, unless the
+// buffer is a full one and holds nothing else.
+func split(buf []byte, pos position, more, flood bool, stamp time.Time) batch {
+	b := batch{next: pos, more: more}
+	var good []parsed
+	for {
+		end := bytes.IndexByte(buf, '\n')
+		if end < 0 {
+			break
+		}
+		if !flood && len(good) == progress.MaxJobLines {
+			b.more = true
+			break
+		}
+		line := buf[:end]
+		buf = buf[end+1:]
+		b.next.offset += int64(end + 1)
+		if b.next.skipping { // the end of a line that was counted already
+			b.next.skipping = false
+			continue
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		l, err := progress.Parse(line)
+		if err != nil {
+			b.dropped++
+			continue
+		}
+		if l.Time.IsZero() {
+			l.Time = stamp
+		}
+		raw, err := l.JSON()
+		if err != nil {
+			b.dropped++
+			continue
+		}
+		good = append(good, parsed{raw, l.Kind == progress.Progress})
+	}
+	if len(good) < progress.MaxJobLines && len(buf) > progress.MaxLineBytes && bytes.IndexByte(buf, '\n') < 0 {
+		if !b.next.skipping {
+			b.dropped++
+		}
+		b.next.offset += int64(len(buf))
+		b.next.skipping = true
+	}
+	var thinned int
+	b.lines, thinned = thin(good)
+	b.dropped += thinned
+	return b
+}
+
+// thin keeps at most MaxJobLines: what is not a plain iteration first (the newest of those if there are too many), then
+// the newest plain ones, in the order written.
+func thin(good []parsed) (out []json.RawMessage, dropped int) {
+	keep := make([]bool, len(good))
+	room := progress.MaxJobLines
+	out = []json.RawMessage{} // an empty list, not null, on the wire
+	for _, plain := range []bool{false, true} {
+		for i := len(good) - 1; i >= 0 && room > 0; i-- {
+			if good[i].plain == plain {
+				keep[i] = true
+				room--
+			}
+		}
+	}
+	for i, g := range good {
+		if keep[i] {
+			out = append(out, g.raw)
+		}
+	}
+	return out, len(good) - len(out)
+}

@@ -1,0 +1,337 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Check is the only judge of whether p is a feasible plan for s. It returns every violation found, in a fixed order; none means
+// that the plan may be carried out.
+//
+// GPUs, CPUs and memory of jobs that are stopped, moved away or leaving count as free: a start may have to wait for its victim, but no
+// GPU is counted on twice. A node whose kept jobs alone exceed it (the snapshot's doing) is a violation only when the plan adds to it.
+func Check(s Snapshot, p Plan) []Violation {
+	c := checker{s: s, p: p, node: make(map[string]int, len(s.Nodes)), job: make(map[Run]int, len(s.Jobs))}
+	for i, n := range s.Nodes {
+		c.node[n.Name] = i
+	}
+	for i, j := range s.Jobs {
+		c.job[j.Run] = i
+	}
+	if !c.entriesMatch() {
+		return c.out
+	}
+	c.decisions()
+	c.ranksAndBudget()
+	c.capacityNow()
+	c.leases()
+	return c.out
+}
+
+type checker struct {
+	s    Snapshot
+	p    Plan
+	node map[string]int // lookup only
+	job  map[Run]int    // lookup only
+	out  []Violation
+}
+
+func (c *checker) bad(r Run, node, format string, args ...any) {
+	c.out = append(c.out, Violation{Run: r, Node: node, What: fmt.Sprintf(format, args...)})
+}
+
+// entriesMatch reports whether there is exactly one entry per job, in the order of the snapshot; without that nothing else is judged.
+func (c *checker) entriesMatch() bool {
+	if len(c.p.Entries) != len(c.s.Jobs) {
+		c.bad(Run{}, "", "%d entries for %d jobs", len(c.p.Entries), len(c.s.Jobs))
+		return false
+	}
+	for i, e := range c.p.Entries {
+		if e.Run != c.s.Jobs[i].Run {
+			c.bad(e.Run, "", "entry %d is not for job %s", i, c.s.Jobs[i].Run)
+		}
+	}
+	if !c.p.Now.Equal(c.s.Now) {
+		c.bad(Run{}, "", "plan made for another time")
+	}
+	return len(c.out) == 0
+}
+
+func (c *checker) decisions() {
+	for i, e := range c.p.Entries {
+		j := c.s.Jobs[i]
+		if what := legal(c.s, j, e.Decision); what != "" {
+			c.bad(j.Run, "", "%s", what)
+		}
+		switch e.Decision {
+		case Wait, Stop:
+			if len(e.Placement) > 0 {
+				c.bad(j.Run, "", "%s with a placement", e.Decision)
+			}
+			continue
+		case Keep:
+			if !slices.Equal(e.Placement, j.Current) {
+				c.bad(j.Run, "", "keep at %s although it runs at %s", e.Placement, j.Current)
+			}
+		case Move:
+			if slices.Equal(e.Placement, j.Current) {
+				c.bad(j.Run, "", "move to where it runs")
+			}
+			c.placement(j, e.Placement, true)
+		case Start:
+			c.placement(j, e.Placement, true)
+		default:
+			continue // reported by legal
+		}
+		c.leaseEnd(j, e)
+	}
+}
+
+// legal says why decision d is not possible for job j, or nothing.
+func legal(s Snapshot, j Job, d Decision) string {
+	switch j.State {
+	case Leaving:
+		if d != Wait {
+			return fmt.Sprintf("%s of a job that is leaving", d)
+		}
+	case Running:
+		why, pinned := s.Pinned(j)
+		switch {
+		case d == Keep:
+		case d != Stop && d != Move:
+			return fmt.Sprintf("%s of a running job", d)
+		case pinned:
+			return fmt.Sprintf("%s of a job that may only be kept (%s)", d, why)
+		case d == Move && j.Blocked != "":
+			return "move of a blocked job"
+		}
+	case Waiting:
+		switch {
+		case d == Wait:
+		case d != Start:
+			return fmt.Sprintf("%s of a waiting job", d)
+		case j.Blocked != "":
+			return "start of a blocked job"
+		}
+	default:
+		if d != Wait {
+			return fmt.Sprintf("%s of a job in unknown state %q", d, j.State)
+		}
+	}
+	return ""
+}
+
+func (c *checker) leaseEnd(j Job, e Entry) {
+	switch {
+	case j.Foreign && e.LeaseUntil.IsZero():
+	case e.Decision == Keep && c.s.MidLease(j):
+		if !e.LeaseUntil.Equal(j.LeaseUntil) {
+			c.bad(j.Run, "", "a running lease changes its end")
+		}
+	case e.LeaseUntil.Before(c.s.Now.Add(c.s.Unit - epsilon(c.s.Unit))):
+		c.bad(j.Run, "", "lease shorter than a unit")
+	}
+}
+
+// placement judges where a job may start; fresh placements need usable nodes.
+func (c *checker) placement(j Job, p Placement, fresh bool) {
+	if !slices.ContainsFunc(j.Estimate.Speeds, func(x ShapeSpeed) bool { return x.Shape.Equal(p.Shape()) }) {
+		c.bad(j.Run, "", "shape %s is not one of its shapes", p.Shape())
+	}
+	if !p.Shape().Valid() {
+		c.bad(j.Run, "", "malformed placement %s", p)
+		return
+	}
+	if !slices.IsSortedFunc(p, compareShares) {
+		c.bad(j.Run, "", "placement %s is not in order", p)
+	}
+	if n := j.Needs.MaxNodes; n > 0 && len(p) > n {
+		c.bad(j.Run, "", "%d nodes where at most %d are allowed", len(p), n)
+	}
+	kind, known, names := "", false, p.Names()
+	slices.Sort(names)
+	for i := 1; i < len(names); i++ {
+		if names[i] == names[i-1] {
+			c.bad(j.Run, names[i], "named twice")
+		}
+	}
+	for _, sh := range p {
+		i, ok := c.node[sh.Node]
+		if !ok {
+			c.bad(j.Run, sh.Node, "no such node")
+			continue
+		}
+		n := c.s.Nodes[i]
+		if fresh && !n.Usable {
+			c.bad(j.Run, n.Name, "is not usable: %s", n.Why)
+		}
+		if why := j.Needs.Allows(n); why != "" {
+			c.bad(j.Run, n.Name, "%s", why)
+		}
+		if known && kind != n.GPUType {
+			c.bad(j.Run, n.Name, "mixes GPU types %q and %q", kind, n.GPUType)
+		}
+		kind, known = n.GPUType, true
+	}
+}
+
+func compareShares(a, b Share) int {
+	return cmp.Or(cmp.Compare(b.GPUs, a.GPUs), strings.Compare(a.Node, b.Node))
+}
+
+func (c *checker) ranksAndBudget() {
+	ranks := make([]int, len(c.p.Entries))
+	victims := 0
+	for i, e := range c.p.Entries {
+		ranks[i] = e.Rank
+		if e.Decision == Stop || e.Decision == Move {
+			victims++
+		}
+	}
+	slices.Sort(ranks)
+	for i := 1; i < len(ranks); i++ {
+		if ranks[i] == ranks[i-1] {
+			c.bad(Run{}, "", "rank %d given twice", ranks[i])
+		}
+	}
+	if b := c.s.MaxPreemptions; b > 0 && victims > b {
+		c.bad(Run{}, "", "%d preemptions where at most %d are allowed", victims, b)
+	}
+}
+
+// tenant is a job on its GPUs; fresh when the plan, not the snapshot, put it there.
+type tenant struct {
+	job   int
+	place Placement
+	fresh bool
+}
+
+func (c *checker) capacityNow() {
+	var ts []tenant
+	for i, e := range c.p.Entries {
+		switch e.Decision {
+		case Keep:
+			ts = append(ts, tenant{i, c.s.Jobs[i].Current, false})
+		case Start, Move:
+			ts = append(ts, tenant{i, e.Placement, true})
+		}
+	}
+	c.capacity(ts, "")
+}
+
+// capacity judges every node that a fresh tenant uses; when says at what time, in words.
+func (c *checker) capacity(ts []tenant, when string) {
+	type load struct {
+		gpus, cpus, tenants int
+		mem                 int64
+		fresh, freshCPUs    bool // the plan adds to it
+		freshMem, alone     bool
+		loneRun             Run
+	}
+	loads := make([]load, len(c.s.Nodes))
+	for _, t := range ts {
+		j := c.s.Jobs[t.job]
+		for _, sh := range t.place {
+			i, ok := c.node[sh.Node]
+			if !ok {
+				continue
+			}
+			l := &loads[i]
+			l.gpus += sh.GPUs
+			l.cpus += j.Needs.CPUs(sh.GPUs)
+			l.mem += j.Needs.MemMB(sh.GPUs)
+			l.tenants++
+			l.fresh = l.fresh || t.fresh
+			l.freshCPUs = l.freshCPUs || t.fresh && j.Needs.CPUs(sh.GPUs) > 0
+			l.freshMem = l.freshMem || t.fresh && j.Needs.MemMB(sh.GPUs) > 0
+			if j.Needs.Exclusive {
+				l.alone, l.loneRun = true, j.Run
+			}
+		}
+	}
+	for i, n := range c.s.Nodes {
+		l := loads[i]
+		if !l.fresh {
+			continue
+		}
+		if l.gpus+n.OtherGPUs > n.GPUs {
+			c.bad(Run{}, n.Name, "%d GPUs used and %d held by others of %d%s", l.gpus, n.OtherGPUs, n.GPUs, when)
+		}
+		if l.freshCPUs && l.cpus+n.OtherCPUs > n.CPUs {
+			c.bad(Run{}, n.Name, "%d CPUs used and %d held by others of %d%s", l.cpus, n.OtherCPUs, n.CPUs, when)
+		}
+		if l.freshMem && l.mem+n.OtherMemMB > n.MemMB {
+			c.bad(Run{}, n.Name, "%d MB used and %d held by others of %d%s", l.mem, n.OtherMemMB, n.MemMB, when)
+		}
+		if l.alone && (l.tenants > 1 || n.Held()) {
+			c.bad(l.loneRun, n.Name, "wants the node for itself%s", when)
+		}
+	}
+}
+
+// leases judges the unrolled plan: whole gangs on nodes that they may use, one lease per job at a time, capacity at every instant, and the
+// first slice equal to the decisions.
+func (c *checker) leases() {
+	type event struct {
+		at time.Time
+		i  int
+	}
+	var starts []event
+	until := make([]time.Time, len(c.s.Jobs))
+	for i, l := range c.p.Leases {
+		ji, ok := c.job[l.Run]
+		if !ok {
+			c.bad(l.Run, "", "lease of a job that is not in the snapshot")
+			return
+		}
+		if i > 0 && (l.From.Before(c.p.Leases[i-1].From) || l.From.Equal(c.p.Leases[i-1].From) && l.Run.Compare(c.p.Leases[i-1].Run) <= 0) {
+			c.bad(l.Run, "", "lease %d is out of order", i)
+			return
+		}
+		if !l.From.Before(l.Until) || l.From.Before(c.s.Now) {
+			c.bad(l.Run, "", "lease from %s until %s", l.From.Format(time.TimeOnly), l.Until.Format(time.TimeOnly))
+			return
+		}
+		if l.From.Before(until[ji]) {
+			c.bad(l.Run, "", "two leases at once")
+		}
+		until[ji] = l.Until
+		starts = append(starts, event{l.From, i})
+		c.lease(ji, l)
+	}
+	for k, ev := range starts {
+		if k > 0 && ev.at.Equal(starts[k-1].at) {
+			continue
+		}
+		var ts []tenant
+		for _, l := range c.p.Leases {
+			if !l.From.After(ev.at) && l.Until.After(ev.at) {
+				ji := c.job[l.Run]
+				ts = append(ts, tenant{ji, l.Placement, !c.kept(ji, l.Placement)})
+			}
+		}
+		c.capacity(ts, " in the lease plan at "+ev.at.Format(time.TimeOnly))
+	}
+}
+
+// kept reports whether the plan keeps the job at exactly this placement.
+func (c *checker) kept(ji int, p Placement) bool {
+	return c.p.Entries[ji].Decision == Keep && slices.Equal(p, c.s.Jobs[ji].Current)
+}
+
+func (c *checker) lease(ji int, l Lease) {
+	if c.kept(ji, l.Placement) {
+		return
+	}
+	j, e := c.s.Jobs[ji], c.p.Entries[ji]
+	c.placement(j, l.Placement, true)
+	if !l.From.Equal(c.s.Now) {
+		return
+	}
+	if e.Decision != Start && e.Decision != Move || !slices.Equal(e.Placement, l.Placement) {
+		c.bad(j.Run, "", "the lease plan starts with %s at %s, the decision is %s", j.Run, l.Placement, e.Decision)
+	}
+}

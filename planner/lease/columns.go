@@ -1,0 +1,151 @@
+package lease
+
+import (
+	"unisched/planner"
+	"unisched/planner/reward"
+)
+
+// way is a column without its tier: what is done with the job, and when it would finish at the earliest.
+type way struct {
+	kind   kind
+	opt    int
+	phi    float64
+	gpus   int
+	pool   int
+	finish float64 // units from now
+	left   float64 // units left after this lease
+	two    bool
+}
+
+// ways lists what can be done with a job: wait, keep, start with each option.
+func (in *instance) ways(j *job) []way {
+	var ws []way
+	lease := 1.0
+	if j.Class.SLO() {
+		lease = float64(in.lead)
+	}
+	run := func(k kind, opt int, phi, work float64, gpus, pool int) {
+		l := lease
+		finish := work / phi
+		if in.s.MidLease(*j.Job) || finish <= 1 {
+			l = 1
+		}
+		ws = append(ws, way{k, opt, phi, gpus, pool, finish, max(0, finish-l), l > 1})
+	}
+	if j.State == planner.Running {
+		run(keep, -1, j.curr.phi, max(0, j.n-j.ov), j.curr.gpus, in.homePool(j))
+	}
+	if j.idle == "" && j.pinned == "" && (j.State == planner.Waiting || in.worthMoving(j)) {
+		for i, o := range j.opts {
+			if j.State == planner.Waiting || !o.shape.Equal(j.curr.shape) {
+				run(start, i, o.phi, j.n, o.gpus, o.pool)
+			}
+		}
+	}
+	if j.pinned == "" {
+		w := way{kind: wait, opt: -1, phi: 1, pool: -1, finish: 1 + j.n, left: j.n}
+		if len(j.opts) > 0 {
+			w.gpus, w.pool = j.opts[0].gpus, j.opts[0].pool
+		} else if j.State == planner.Running {
+			w.gpus, w.pool = j.curr.gpus, in.homePool(j)
+		}
+		ws = append(ws, w)
+	}
+	return ws
+}
+
+// worthMoving reports whether a running job could gain enough by moving for moves to be in the model at all.
+func (in *instance) worthMoving(j *job) bool {
+	return j.Blocked == "" && j.curr.phi < 0.9 && j.n > 2
+}
+
+// homePool is the pool of a running job's nodes, -1 when it runs outside all of its pools.
+func (in *instance) homePool(j *job) int {
+	for _, o := range j.opts {
+		if j.curOn[o.pool] == j.curr.gpus {
+			return o.pool
+		}
+	}
+	return -1
+}
+
+// columns builds a job's columns: each way with each of the first two tiers that it can still meet, and without a tier.
+func (in *instance) columns(j *job) {
+	ws := in.ways(j)
+	var tiers []int
+	if j.Class.SLO() && !j.Foreign {
+		tiers = j.openTiers(ws)
+	}
+	j.alive = len(tiers) > 0
+	if j.alive {
+		j.best = j.Tiers[tiers[0]].Value
+	}
+	j.base = -1
+	for _, w := range ws {
+		earn := in.earn(j, w)
+		for _, t := range tiers {
+			if w.finish <= j.due[t] {
+				obj := reward.Weight(*j.Job)*in.cfg.Reward.Tier(j.Tiers[t].Value, j.best) + earn
+				j.cols = append(j.cols, column{w.kind, w.opt, t, obj, w.gpus, w.pool, w.left, j.due[t], w.two})
+			}
+		}
+		obj := earn
+		if j.alive {
+			obj += reward.Weight(*j.Job) * in.cfg.Reward.Missed(j.best)
+		}
+		if w.kind == wait || j.pinned != "" && w.kind == keep {
+			j.base = len(j.cols)
+		}
+		j.cols = append(j.cols, column{w.kind, w.opt, -1, obj, w.gpus, w.pool, w.left, 0, w.two && j.alive})
+	}
+	if len(j.cols) == 0 { // a job without any way waits
+		j.base, j.cols = 0, []column{{kind: wait, opt: -1, tier: -1, pool: -1}}
+	}
+}
+
+// openTiers are the first two tiers (by index) that some way meets and that are worth something.
+func (j *job) openTiers(ws []way) []int {
+	var open []int
+	for t, due := range j.due {
+		if len(open) == 2 {
+			break
+		}
+		if !good(j.Tiers[t].Value) || j.Tiers[t].Value > 1e6 {
+			continue
+		}
+		for _, w := range ws {
+			if w.finish <= due {
+				open = append(open, t)
+				break
+			}
+		}
+	}
+	return open
+}
+
+// earn is the reward of a way besides deadlines: work done in this unit as a part of what is left, ageing, and for a job that is kept the
+// cost of the suspension that it is spared.
+func (in *instance) earn(j *job, w way) float64 {
+	if w.kind == wait {
+		return 0
+	}
+	r, weight := in.cfg.Reward, reward.Weight(*j.Job)
+	done, saved := reward.Done(j.n, 1, w.phi), 0.0
+	if w.kind == keep {
+		saved = reward.Saved(j.n, j.ov)
+	}
+	least := w.gpus
+	for _, o := range j.opts {
+		least = min(least, o.gpus)
+	}
+	age := in.age(j) * float64(least)
+	switch {
+	case j.Class == planner.Profiler && !j.Foreign:
+		return weight*(r.Profile+saved) + age
+	case !j.Class.SLO() || j.Foreign:
+		return weight*(done+saved) + age
+	case j.alive:
+		return weight * (r.Filler*done + r.Stickiness*saved)
+	}
+	return weight*(r.Late*done+saved) + r.Late*age
+}

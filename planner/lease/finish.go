@@ -1,0 +1,196 @@
+package lease
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"math"
+	"time"
+
+	"unisched/planner"
+)
+
+// schema is the version of plans made here.
+const schema = 1
+
+// plan turns a packed candidate into a plan.
+func (in *instance) plan(r packed) planner.Plan {
+	p := planner.Plan{Schema: schema, Now: in.s.Now, Unit: in.s.Unit, Candidate: r.name, Objective: r.obj,
+		Entries: make([]planner.Entry, len(in.jobs))}
+	crowd := in.crowd(r)
+	for ji := range in.jobs {
+		j := &in.jobs[ji]
+		c := j.cols[r.choice[ji]]
+		e := planner.Entry{Run: j.Run, Tier: c.tier}
+		switch {
+		case c.kind == keep:
+			e.Decision, e.Placement = planner.Keep, j.Current
+		case c.kind == start && j.State == planner.Running:
+			e.Decision, e.Placement = planner.Move, r.places[ji]
+		case c.kind == start:
+			e.Decision, e.Placement = planner.Start, r.places[ji]
+		case j.State == planner.Running:
+			e.Decision = planner.Stop
+		default:
+			e.Decision = planner.Wait
+		}
+		if e.Decision != planner.Wait && e.Decision != planner.Stop {
+			e.LeaseUntil = in.leaseUntil(j)
+		}
+		e.Reason = in.reason(j, r, ji, e.Decision, crowd)
+		p.Entries[ji] = e
+	}
+	in.rank(&p)
+	in.unroll(&p, r)
+	p.ID = in.id(p)
+	return p
+}
+
+// leaseUntil is the end of the lease that a job gets now, or of the one that still runs.
+func (in *instance) leaseUntil(j *job) time.Time {
+	if in.s.MidLease(*j.Job) {
+		return j.LeaseUntil
+	}
+	units := 1
+	if j.Class.SLO() {
+		units = in.lead
+	}
+	return planner.LeaseEnd(in.s.Now, in.s.Unit, units)
+}
+
+// rank numbers the entries: starts first, the most urgent and best paid ahead, then waiting jobs, then the others.
+func (in *instance) rank(p *planner.Plan) {
+	group := func(d planner.Decision) float64 {
+		switch d {
+		case planner.Start, planner.Move:
+			return 0
+		case planner.Wait:
+			return 1
+		}
+		return 2
+	}
+	keys := make(map[planner.Run]float64, len(p.Entries)) // lookup only
+	for _, e := range p.Entries {
+		keys[e.Run] = group(e.Decision)
+	}
+	urgent := func(j *job) float64 {
+		if j.alive {
+			return min(j.laxity(), maxUnits)
+		}
+		return maxUnits + 1/(1e-9+j.density())
+	}
+	for rank, ji := range in.order(func(j *job) [2]float64 { return [2]float64{keys[j.Run], urgent(j)} }) {
+		p.Entries[ji].Rank = rank
+	}
+}
+
+// crowd holds per pool what the reasons of waiting jobs need.
+type crowd struct {
+	free, pinned []int
+	stops        int
+}
+
+func (in *instance) crowd(r packed) crowd {
+	c := crowd{free: make([]int, len(in.pools)), pinned: make([]int, len(in.pools))}
+	for p := range in.pools {
+		for _, n := range in.pools[p].nodes {
+			c.free[p] += max(0, r.floor.gpus[n])
+		}
+	}
+	for ji := range in.jobs {
+		j := &in.jobs[ji]
+		if j.pinned != "" {
+			for p, g := range j.curOn {
+				c.pinned[p] += g
+			}
+		}
+		if j.State == planner.Running && j.cols[r.choice[ji]].kind != keep {
+			c.stops++
+		}
+	}
+	return c
+}
+
+func (in *instance) reason(j *job, r packed, ji int, d planner.Decision, c crowd) planner.Reason {
+	switch d {
+	case planner.Keep:
+		switch j.pinned {
+		case planner.ReasonMidLease:
+			return planner.Reason{Code: j.pinned, Text: "its lease runs until " + j.LeaseUntil.Format(time.TimeOnly)}
+		case planner.ReasonNoPreempt:
+			return planner.Reason{Code: j.pinned, Text: "cannot be preempted"}
+		}
+		return planner.Reason{Code: planner.ReasonRuns, Text: "keeps its place for another lease"}
+	case planner.Start:
+		if j.Foreign {
+			return planner.Reason{Code: planner.ReasonLetThrough, Text: fmt.Sprintf("%d GPUs are left free for it", r.places[ji].GPUs())}
+		}
+		return planner.Reason{Code: planner.ReasonStarts, Text: fmt.Sprintf("gets %s", r.places[ji])}
+	case planner.Move:
+		return planner.Reason{Code: planner.ReasonStarts, Text: fmt.Sprintf("moves to %s, where it runs faster", r.places[ji])}
+	case planner.Stop:
+		return planner.Reason{Code: planner.ReasonPreempted, Text: "makes room for jobs that are worth more now"}
+	}
+	return in.whyWaits(j, c, r.homeless[ji])
+}
+
+// whyWaits explains a waiting job.
+func (in *instance) whyWaits(j *job, c crowd, homeless bool) planner.Reason {
+	if j.idle != "" {
+		return planner.Reason{Code: j.idle, Text: j.idleWhy}
+	}
+	least, free, pinned, total := math.MaxInt, 0, 0, 0
+	for _, o := range j.opts {
+		least = min(least, o.gpus)
+		if c.free[o.pool] >= free {
+			free = c.free[o.pool]
+		}
+		if room := in.pools[o.pool].gpus - c.pinned[o.pool]; room >= total-pinned {
+			total, pinned = in.pools[o.pool].gpus, c.pinned[o.pool]
+		}
+	}
+	switch {
+	case total-pinned < least:
+		return planner.Reason{Code: planner.ReasonFull,
+			Text: fmt.Sprintf("%d of the %d GPUs it could use are held by jobs that may not be stopped now", pinned, total)}
+	case free >= least || homeless:
+		return planner.Reason{Code: planner.ReasonNoHole, Text: fmt.Sprintf("%d GPUs are free, but not where and how it can use them", free)}
+	case in.s.MaxPreemptions > 0 && c.stops >= in.s.MaxPreemptions:
+		return planner.Reason{Code: planner.ReasonBudget, Text: fmt.Sprintf("no more than %d jobs may be stopped in this round", in.s.MaxPreemptions)}
+	case j.Class.SLO() && !j.Foreign && !j.alive:
+		return planner.Reason{Code: planner.ReasonLate, Text: "no deadline of it can be met any more, others go first"}
+	}
+	return planner.Reason{Code: planner.ReasonOutbid, Text: "jobs that earn more now hold the GPUs"}
+}
+
+// id names a plan by what it was made from and what it says.
+func (in *instance) id(p planner.Plan) string {
+	h := sha256.New()
+	number(h, in.s.Now.UnixNano(), int64(in.s.Unit), int64(in.s.SLOUnits), int64(in.s.MaxPreemptions))
+	for i, n := range in.s.Nodes {
+		text(h, n.Name)
+		number(h, int64(in.nodes[i].gpus), int64(in.nodes[i].cpus), in.nodes[i].mem)
+	}
+	for ji := range in.jobs {
+		j, e := &in.jobs[ji], p.Entries[ji]
+		number(h, int64(j.Run.Job), int64(j.Run.Restart), int64(math.Float64bits(j.n)), int64(math.Float64bits(j.ov)), e.LeaseUntil.UnixNano(),
+			int64(e.Rank), int64(e.Tier))
+		text(h, string(j.Class)+"/"+string(j.State)+"/"+string(e.Decision)+"/"+j.Current.String()+"/"+e.Placement.String())
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+func number(h hash.Hash, vs ...int64) {
+	var b [8]byte
+	for _, v := range vs {
+		binary.LittleEndian.PutUint64(b[:], uint64(v))
+		h.Write(b[:])
+	}
+}
+
+func text(h hash.Hash, s string) {
+	number(h, int64(len(s)))
+	h.Write([]byte(s))
+}

@@ -1,0 +1,113 @@
+// Package lease is UniSched's own policy: it turns a snapshot into a plan with the lease model F4 (a mixed-integer program over this
+// round's choices with prefix rows for the deadlines to come), a handful of greedy candidates in the same model, an exact packer, and an
+// unrolled forecast.
+//
+// It refuses to fail: whatever the solver does, Plan returns a plan that planner.Check accepts, at worst one that keeps everything and
+// starts greedily. It reads no clock and starts no process; the solver is given to it as a function. The daemon, the simulator and
+// the offline planner all call Policy.Plan.
+package lease
+
+import (
+	"context"
+	"slices"
+
+	"unisched/planner"
+	"unisched/planner/milp"
+)
+
+// Policy makes plans. Its only memory is the last plan, from which the "last" candidate is made; see Reset. It is not safe for
+// concurrent use.
+type Policy struct {
+	cfg   Config
+	solve milp.Solver
+	last  planner.Plan
+}
+
+// New returns the policy. Without a solver the greedy candidates decide alone.
+func New(cfg Config, solve milp.Solver) *Policy { return &Policy{cfg: cfg.filled(), solve: solve} }
+
+// Reset replaces the remembered plan; the zero Plan forgets it. After Reset(p) the next Plan depends on p and its snapshot alone, which is how
+// a stored round is replayed.
+func (p *Policy) Reset(last planner.Plan) { p.last = last }
+
+// Last returns the remembered plan.
+func (p *Policy) Last() planner.Plan { return p.last }
+
+// Plan decides the round that begins at s.Now. It never fails: the result passes planner.Check. Lease ends lie on unit boundaries, see
+// planner.LeaseEnd: an SLO job's lease is SLOUnits units, any other's one, and a job kept past its lease gets the new end.
+func (p *Policy) Plan(ctx context.Context, s planner.Snapshot) planner.Plan {
+	plan := p.best(ctx, s)
+	if v := planner.Check(s, plan); len(v) > 0 {
+		plan = Fallback(s)
+		plan.Scores = []planner.Score{{Candidate: "rejected", Note: v[0].Error()}}
+	}
+	p.last = plan
+	return plan
+}
+
+// best builds the candidates and takes the one that earns most once packed; ties go to the one that meets more deadlines, then to the
+// earlier in the list.
+func (p *Policy) best(ctx context.Context, s planner.Snapshot) planner.Plan {
+	clock := p.cfg.Clock
+	t0 := clock()
+	in := newInstance(s, p.cfg)
+	stats := planner.SolverStats{Status: "skipped"}
+	t1 := clock()
+	cands := []packed{in.pack("llf", in.leastLaxity()), in.pack("slack-srsf", in.slackSRSF())}
+	if choice, ok := in.shifted(p.last); ok {
+		cands = append(cands, in.pack("last", choice))
+	}
+	t2 := clock()
+	stats.Build = t1.Sub(t0)
+	if p.solve != nil {
+		cands = p.search(ctx, in, cands, &stats)
+		stats.Build += clock().Sub(t2) - stats.Solve
+	}
+	stats.Pack = t2.Sub(t1)
+	slices.SortStableFunc(cands, func(a, b packed) int {
+		switch {
+		case better(a, b):
+			return -1
+		case better(b, a):
+			return 1
+		}
+		return 0
+	})
+	plan := in.plan(cands[0])
+	for _, c := range cands {
+		plan.Scores = append(plan.Scores, planner.Score{Candidate: c.name, Objective: c.obj, SLOMet: c.met, Note: c.note})
+	}
+	if len(cands) > 1 {
+		plan.Margin = cands[0].obj - cands[1].obj
+	}
+	plan.Solver = stats
+	return plan
+}
+
+// better orders candidates.
+func better(a, b packed) bool {
+	const tie = 1e-9
+	if d := a.obj - b.obj; d > tie || d < -tie {
+		return d > 0
+	}
+	return a.met > b.met
+}
+
+// Fallback is the plan that needs no thought: every running job stays, everybody else waits.
+func Fallback(s planner.Snapshot) planner.Plan {
+	p := planner.Plan{Schema: schema, Now: s.Now, Unit: s.Unit, Candidate: "fallback", Solver: planner.SolverStats{Status: "failed"}}
+	for i, j := range s.Jobs {
+		e := planner.Entry{Run: j.Run, Decision: planner.Wait, Rank: i, Tier: -1,
+			Reason: planner.Reason{Code: planner.ReasonOutbid, Text: "this round only keeps what runs"}}
+		if j.State == planner.Running {
+			e.Decision, e.Placement = planner.Keep, j.Current
+			e.LeaseUntil = planner.LeaseEnd(s.Now, s.Unit, 1)
+			if s.MidLease(j) {
+				e.LeaseUntil = j.LeaseUntil
+			}
+			e.Reason = planner.Reason{Code: planner.ReasonRuns, Text: "keeps its place"}
+		}
+		p.Entries = append(p.Entries, e)
+	}
+	return p
+}

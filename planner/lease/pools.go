@@ -1,0 +1,120 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"unisched/planner"
+)
+
+// nodeInfo is a node as the model sees it: what jobs of the snapshot may use of it.
+type nodeInfo struct {
+	gpus, cpus int
+	mem        int64
+	held       bool // by others: no exclusive use
+	usable     bool
+}
+
+// pool is a set of usable nodes of one GPU type that some job may use. Capacity rows exist per pool.
+type pool struct {
+	member []bool // by node index
+	nodes  []int
+	gpus   int
+	// supers are the pools (this one included) that contain it: what runs here uses their capacity too.
+	supers []int
+}
+
+// pools finds the node sets of all jobs. Jobs with the same needs share pools; equal sets are one pool.
+type poolIndex struct {
+	in     *instance
+	byNeed map[string][]int // lookup only
+	bySet  map[string]int   // lookup only
+}
+
+// of returns the pools that a job with these needs may use, one per GPU type, by type name.
+func (x *poolIndex) of(n planner.Needs) []int {
+	key := fmt.Sprintf("%q %q %q %v %q %q", n.GPUType, n.Partition, n.Features, n.Only == nil, n.Only, n.Exclude)
+	if ps, ok := x.byNeed[key]; ok {
+		return ps
+	}
+	in := x.in
+	var kinds []string
+	allowed := make([]bool, len(in.nodes))
+	for i, node := range in.s.Nodes {
+		if in.nodes[i].usable && node.GPUs > 0 && n.Allows(node) == "" {
+			allowed[i] = true
+			if !slices.Contains(kinds, node.GPUType) {
+				kinds = append(kinds, node.GPUType)
+			}
+		}
+	}
+	slices.Sort(kinds)
+	var ps []int
+	for _, kind := range kinds {
+		p := pool{member: make([]bool, len(in.nodes))}
+		var set strings.Builder
+		for i, node := range in.s.Nodes {
+			if allowed[i] && node.GPUType == kind {
+				p.member[i] = true
+				p.nodes = append(p.nodes, i)
+				p.gpus += in.nodes[i].gpus
+				fmt.Fprintf(&set, "%d,", i)
+			}
+		}
+		id, ok := x.bySet[set.String()]
+		if !ok {
+			id = len(in.pools)
+			in.pools = append(in.pools, p)
+			x.bySet[set.String()] = id
+		}
+		ps = append(ps, id)
+	}
+	x.byNeed[key] = ps
+	return ps
+}
+
+// nest fills supers once all pools are known.
+func (in *instance) nest() {
+	for a := range in.pools {
+		in.pools[a].supers = nil
+		for b := range in.pools {
+			inside := true
+			for _, n := range in.pools[a].nodes {
+				if !in.pools[b].member[n] {
+					inside = false
+					break
+				}
+			}
+			if inside {
+				in.pools[a].supers = append(in.pools[a].supers, b)
+			}
+		}
+	}
+}
+
+// hosts counts the nodes of a pool that could ever hold a share, with all managed jobs away.
+func (x *poolIndex) hosts(p int, j *planner.Job, g int) int {
+	n := 0
+	for _, i := range x.in.pools[p].nodes {
+		node := x.in.nodes[i]
+		if node.gpus >= g && node.cpus >= j.Needs.CPUs(g) && node.mem >= j.Needs.MemMB(g) && !(j.Needs.Exclusive && node.held) {
+			n++
+		}
+	}
+	return n
+}
+
+// canHold reports whether a pool, empty of managed jobs, could hold a shape. Nodes that hold a larger share hold a smaller one
+// too, so counting is enough.
+func (x *poolIndex) canHold(p int, j *planner.Job, s planner.Shape) bool {
+	for i, g := range s {
+		if i+1 < len(s) && s[i+1] == g {
+			continue
+		}
+		if x.hosts(p, j, g) < i+1 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,102 @@
+// Package reward holds what finishing or running a job is worth: the four curves of the UniSched paper (section 3 of its
+// model: strict and soft deadlines, best effort, profilers), with ageing. It decides nothing and sees one job at a time; planner/lease puts
+// its numbers into the objective.
+//
+// One reward is worth "a best-effort job finished". SLO rewards are losses against the best tier that can still be met, so that the
+// solver's relative gap keeps a meaning for best-effort work.
+package reward
+
+import (
+	"math"
+	"time"
+
+	"unisched/planner"
+)
+
+// Config holds the weights. Zero fields take the defaults named.
+type Config struct {
+	// Ratio is R, SLO against best effort: a tier of value v is worth Ratio*v/10 best-effort jobs (default 3: the setting that lost fewest
+	// deadlines on mixed traces; the paper's scale of 1:100 is Ratio 10).
+	Ratio float64
+	// Filler is what running an SLO job now earns, as a share of what a best-effort job would (default 0.05).
+	Filler float64
+	// Stickiness multiplies the cost of a suspension of a running SLO job (default 5).
+	Stickiness float64
+	// Late is what running an SLO job past all its deadlines earns, as a share of best effort (default 0.3).
+	Late float64
+	// Profile is what running a profiler earns (default 1).
+	Profile float64
+	// AgeAfter is how long a best-effort, late or foreign job waits before it ages, AgeSpan how long it takes from then on to gain one reward per
+	// GPU: the bound on its wait in a stream of better-paid jobs (default 1 h and 1 h).
+	AgeAfter, AgeSpan time.Duration
+	// ProfileAgeAfter and ProfileAgeSpan are the same for profilers (default 5 min and 10 min).
+	ProfileAgeAfter, ProfileAgeSpan time.Duration
+}
+
+// Default returns the documented defaults.
+func Default() Config { return Config{}.Filled() }
+
+// Filled replaces zero, negative and NaN fields by the defaults.
+func (c Config) Filled() Config {
+	for _, f := range []struct {
+		v *float64
+		d float64
+	}{{&c.Ratio, 3}, {&c.Filler, 0.05}, {&c.Stickiness, 5}, {&c.Late, 0.3}, {&c.Profile, 1}} {
+		if !(*f.v > 0) || math.IsInf(*f.v, 0) {
+			*f.v = f.d
+		}
+	}
+	for _, f := range []struct {
+		v *time.Duration
+		d time.Duration
+	}{{&c.AgeAfter, time.Hour}, {&c.AgeSpan, time.Hour}, {&c.ProfileAgeAfter, 5 * time.Minute}, {&c.ProfileAgeSpan, 10 * time.Minute}} {
+		if *f.v <= 0 {
+			*f.v = f.d
+		}
+	}
+	return c
+}
+
+// Weight is the job's own weight: 1 unless set, bounded to 0.001..1000 so that no typo turns one job into all the reward there is.
+func Weight(j planner.Job) float64 {
+	if !(j.Weight > 0) {
+		return 1
+	}
+	return min(max(j.Weight, 1e-3), 1e3)
+}
+
+// Tier is what counting on a tier of value v earns while a tier of value best could still be met: 0 for that one, a loss
+// for every worse one.
+func (c Config) Tier(v, best float64) float64 { return c.Ratio * (v - best) / 10 }
+
+// Missed is what giving up all tiers earns: the whole loss.
+func (c Config) Missed(best float64) float64 { return -c.Ratio * best / 10 }
+
+// Done is the part of a job with n units left that one lease of length lease at relative speed phi gets done, 0..1.
+func Done(n, lease, phi float64) float64 {
+	if !(n > 0) {
+		return 1
+	}
+	return min(lease*phi, n) / n
+}
+
+// Saved is the part of a job that keeping it in place saves: its suspension costs ov of n units.
+func Saved(n, ov float64) float64 {
+	if !(n > 0) {
+		return 0
+	}
+	return min(ov, n) / n
+}
+
+// Age is the reward that a job has gained by waiting for so long, to be added for each of its GPUs. It grows without bound: whatever
+// better-paid stream arrives, a job that waits overtakes it in the end.
+func (c Config) Age(class planner.Class, waited time.Duration) float64 {
+	after, span := c.AgeAfter, c.AgeSpan
+	if class == planner.Profiler {
+		after, span = c.ProfileAgeAfter, c.ProfileAgeSpan
+	}
+	if waited <= after {
+		return 0
+	}
+	return float64(waited-after) / float64(span)
+}
