@@ -66,7 +66,6 @@ type job struct {
 	// n is the work left in units at the best option, with the cost of expected suspensions; ov is what one suspension now costs.
 	n, ov   float64
 	due     []float64 // deadlines in units from now, by tier
-	best    float64   // value of the best tier that can still be met
 	alive   bool      // an SLO job with a tier that can still be met
 	pinned  string    // reason code: may only be kept
 	idle    string    // reason code: may only wait
@@ -320,5 +319,5 @@ func (j *job) waited(now time.Time) time.Duration {
 }
 
 func (in *instance) age(j *job) float64 {
-	return in.cfg.Reward.Age(j.Class, j.waited(in.s.Now)) * reward.Weight(*j.Job)
+	return in.cfg.Reward.Age(j.Class, j.waited(in.s.Now).Seconds()/in.unit) * reward.Weight(*j.Job)
 }

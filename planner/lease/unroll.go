@@ -131,7 +131,7 @@ func (f *forecast) slot(t time.Time) {
 	var urgent, rest []int
 	for _, ji := range f.order {
 		j := &f.in.jobs[ji]
-		if len(f.place[ji]) > 0 || !f.ended[ji].IsZero() || j.idle != "" || len(j.opts) == 0 {
+		if len(f.place[ji]) > 0 || !f.ended[ji].IsZero() || j.idle != "" && j.idle != planner.ReasonLeaving || len(j.opts) == 0 {
 			continue
 		}
 		if f.tier[ji] >= 0 && f.slack(ji, now) <= f.in.cfg.Guard {
