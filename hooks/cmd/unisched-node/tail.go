@@ -126,8 +126,8 @@ func split(buf []byte, pos position, more, flood bool, stamp time.Time) batch {
 	return b
 }
 
-// thin keeps at most MaxJobLines and batchBytes: what is not a plain iteration first (the newest of those if there are too many), then
-// the newest plain ones, in the order written.
+// thin keeps at most MaxJobLines and batchBytes: what is not a plain iteration first (the newest of those if there are
+// too many), then the newest plain ones, in the order written.
 func thin(good []parsed) (out []json.RawMessage, dropped int) {
 	keep := make([]bool, len(good))
 	room, bytesLeft := progress.MaxJobLines, batchBytes

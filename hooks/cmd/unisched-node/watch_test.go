@@ -265,16 +265,22 @@ func TestWatchFlood(t *testing.T) {
 		metrics += fmt.Sprintf(`,"%s%02d":0.123456789`, strings.Repeat("m", 60), i)
 	}
 	line := `{"iter":1,"t":5` + metrics + "}\n"
-	for j := 1; j <= 6; j++ {
-		n.write(fmt.Sprintf("n1/%d/run-0", j), strings.Repeat(line, 6<<20/len(line)))
+	for j := 1; j <= 4; j++ {
+		n.write(fmt.Sprintf("n1/%d/run-0", j), strings.Repeat(line, 600<<10/len(line)))
 	}
 	n.write("n1/9/run-0", `{"ready":true}`+"\n")
 	got := strings.Join(n.round(t0), "\n")
 	if !strings.Contains(got, `n1/9.0 -0 {"ready":true}`) {
 		t.Error("the quiet job was kept waiting")
 	}
-	if len(n.reports) != maxReportsPerRound {
-		t.Errorf("%d reports in a round", len(n.reports))
+	total := 0
+	for _, r := range n.reports {
+		for _, j := range r.Jobs {
+			total += len(j.Lines)
+		}
+	}
+	if want := 4*(600<<10/len(line)) + 1; total != want || len(n.reports) > maxReportsPerRound {
+		t.Errorf("%d lines in %d reports, want %d lines", total, len(n.reports), want)
 	}
 }
 
