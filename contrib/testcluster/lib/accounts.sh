@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # Accounting: what is done once, in the base root, so that `up` has little left to do. Nothing here depends on an
 # instance but its cluster name.
 

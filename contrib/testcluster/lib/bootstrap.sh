@@ -41,6 +41,7 @@ bootstrap() {
 	[[ -e $base/complete ]] && return 0
 	need_root
 	mkdir -p "$(cache_dir)"
+	# What the build runs keeps the lock too: should this program be killed, the next one waits for the end of that.
 	exec {lock}>"$base.lock"
 	if ! flock --nonblock "$lock"; then
 		say "another bootstrap of Slurm $version is at work; waiting for it"
@@ -48,16 +49,16 @@ bootstrap() {
 	fi
 	if [[ ! -e $base/complete ]]; then
 		clear_partial "$base"
-		# Not in a condition: there, bash would go on after a step that failed.
-		(build_base "$version" "$base") {lock}>&-
+		build_base "$version" "$base"
 	fi
 	exec {lock}>&-
 }
 
-# build_base runs in a subshell of its own, so that its trap cleans up whatever ends it.
+# build_base VERSION BASE builds in a folder beside BASE, and moves it there when it is complete. Whatever fails or
+# interrupts it ends this program. Not to be called in a condition: there, bash goes on after a step that failed.
 build_base() {
 	local version=$1 base=$2 suite mirror tmp started=$SECONDS
-	set -euo pipefail
+	STEP=''
 	suite=$(suite_of "$version")
 	: >"$base.log"
 	find_debootstrap "$base.log"
@@ -82,13 +83,18 @@ build_base() {
 	unmount_below "$tmp/root"
 	touch "$tmp/complete"
 	mv -T "$tmp" "$base"
-	trap - EXIT
+	trap - EXIT INT TERM HUP
 	say "Slurm $version is ready in $base ($((SECONDS - started)) s, $(du -sm "$base" | cut -f1) MB)"
 }
 
 # build_failed BASE says where to look, and removes what was half built.
 build_failed() {
-	printf ' failed\n' >&2
+	trap - EXIT
+	trap '' INT TERM HUP
+	[[ -z $STEP ]] || printf ' failed\n' >&2
+	if [[ -n $STEP ]] && kill -TERM -- "-$STEP" 2>/dev/null; then
+		wait "$STEP" || true
+	fi
 	tail -n 40 "$1".tmp.*/log/*.log >>"$1.log" 2>/dev/null || true
 	tail -n 5 "$1.log" | sed 's/^/  /' >&2
 	clear_partial "$1"
@@ -97,14 +103,22 @@ build_failed() {
 	die "bootstrap failed: see $1.log"
 }
 
-# step NAME CMD... runs a command with its output in the log, and shows its name and time. It is never part of a
-# condition, so that a function given as CMD stops at its first error.
+# step NAME CMD... runs a command with its output in the log, and shows its name and time. The command has a process
+# group of its own (STEP), so that an interrupt reaches us at once, and we can end all of it.
 step() {
 	local name=$1 started=$SECONDS
 	shift
 	printf 'cluster: %s ...' "$name" >&2
 	printf '== %s\n' "$name" >>"$base.log"
-	"$@" >>"$base.log" 2>&1 </dev/null
+	set -m
+	{
+		set +m
+		"$@"
+	} >>"$base.log" 2>&1 </dev/null &
+	set +m
+	STEP=$!
+	wait "$STEP"
+	STEP=''
 	printf ' %d s\n' $((SECONDS - started)) >&2
 }
 
@@ -194,7 +208,7 @@ clear_partial() {
 	for left in "$1".tmp.*; do
 		[[ -d $left ]] || continue
 		kill_below "$left"
-		unmount_below "$left"
+		unmount_below "$left" || die "cannot unmount what is below $left: see /proc/mounts"
 		rm -rf --one-file-system "$left"
 	done
 }

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2153
 # What a caller needs to know of a cluster: DIR/env for shells (and for the later verbs), DIR/cluster.json for programs.
 # Paths and names in them are plain: `parse` lets no other characters in.
 

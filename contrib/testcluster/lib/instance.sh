@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # One cluster: a folder DIR with the root (an overlay over the base root), its logs, process ids and description.
 #
 #   DIR/unisched-testcluster  marks the folder as ours: nothing without it is ever removed
