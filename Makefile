@@ -1,10 +1,66 @@
-# Targets are few and each one works from a bare Debian machine: what is missing is installed or built once into
-# the cache ($UNISCHED_CACHE, default ~/.cache/unisched), never into the tree.
+# Every target works from a bare Debian machine: what is missing is installed, or built once into the cache
+# ($UNISCHED_CACHE, default ~/.cache/unisched), never into the tree. `make help` lists the targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
 
-# HiGHS is found or built by this script; it exports what cgo needs.
+# HiGHS is found or built by this script, which exports what cgo needs.
 HIGHS := . contrib/highs/env.sh
+# The daemon and the command line are static, so that one file runs on any x86-64 node.
+STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflags "-static" -X main.commit=$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)'
+# Slurm of the end-to-end tests and the demo: 24.11 (Debian 13) or 26.05 (Debian sid).
+SLURM ?= 24.11
+PKGS := ./...
 
-.PHONY: build test test-e2e demo lint cluster-up cluster-down clean
+.PHONY: help build test unit test-e2e demo lint fuzz bench cluster-up cluster-down clean
+
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+build: ## bin/unischedd, bin/unisched, bin/unisched-node
+	$(HIGHS)
+	mkdir -p bin
+	go build $(STATIC) -o bin/ ./bridge/cmd/unischedd ./bridge/cmd/unisched
+	CGO_ENABLED=0 go build -trimpath -o bin/unisched-node ./hooks/cmd/unisched-node
+
+test: lint unit test-e2e ## everything CI runs
+
+unit: ## unit tests, with the race detector
+	contrib/ci/needs unit
+	$(HIGHS)
+	go test -race -count=1 -timeout 20m $(PKGS)
+
+test-e2e: build ## the main scenarios on a real Slurm (SLURM=24.11 or 26.05)
+	contrib/ci/needs cluster
+	contrib/testcluster/cluster bootstrap --slurm $(SLURM)
+	$(HIGHS)
+	UNISCHED_E2E=$(SLURM) UNISCHED_BIN=$(CURDIR)/bin go test -count=1 -timeout 25m -v ./contrib/e2e
+
+demo: build ## a real Slurm, real training jobs with deadlines, a report in out/
+	contrib/ci/needs cluster
+	contrib/testcluster/cluster bootstrap --slurm $(SLURM)
+	$(HIGHS)
+	mkdir -p out
+	go run ./contrib/demo --slurm $(SLURM) --bin bin --out out
+
+lint: ## gofmt, vet, staticcheck
+	$(HIGHS)
+	@test -z "$$(gofmt -l .)" || { echo 'gofmt these files:'; gofmt -l .; exit 1; }
+	go vet $(PKGS)
+	go tool staticcheck $(PKGS)
+
+FUZZTIME ?= 30s
+fuzz: ## every fuzz target for FUZZTIME
+	$(HIGHS)
+	contrib/ci/fuzz $(FUZZTIME)
+
+cluster-up: build ## a test cluster to play with (DIR=/tmp/unisched-cluster-default)
+	contrib/ci/needs cluster
+	contrib/testcluster/cluster bootstrap --slurm $(SLURM)
+	contrib/testcluster/cluster up --slurm $(SLURM)
+
+cluster-down: ## end it
+	contrib/testcluster/cluster down
+
+clean: ## what was built in the tree (the cache stays)
+	rm -rf bin out dist

@@ -108,8 +108,8 @@ func (b *Bridge) gpusPerNode(partition string) int {
 
 // request is the part of an update that gives a pending job a shape.
 type request struct {
-	perNode, perJob string
-	nodes, tasks    int
+	perNode      string
+	nodes, tasks int
 }
 
 // requestFor rewrites the original request for a shape. change is false when the original already asks for exactly that.

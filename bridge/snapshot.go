@@ -46,9 +46,7 @@ func (b *Bridge) makeSnapshot(at time.Time) planner.Snapshot {
 			planned[job.ID] = true
 		}
 	}
-	for _, f := range b.competitors(planned) {
-		s.Jobs = append(s.Jobs, f)
-	}
+	s.Jobs = append(s.Jobs, b.competitors(planned)...)
 	slices.SortFunc(s.Jobs, func(a, c planner.Job) int { return a.Run.Compare(c.Run) })
 	s.Nodes = b.plannerNodes(s.Jobs, planned)
 	return s
