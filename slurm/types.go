@@ -339,7 +339,8 @@ type JobState struct {
 
 // OddCount is how often a field or record could not be understood.
 type OddCount struct {
-	// What is "job.priority", "node.state=NEWWORD", "job" for a whole record.
+	// What is "job.priority" for a field and "job" for a whole record; it never
+	// holds text of users or of the server.
 	What  string
 	Count int
 }

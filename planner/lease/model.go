@@ -17,9 +17,10 @@ type program struct {
 	base  *ledger
 	fixed float64 // reward of jobs without a choice
 
-	// one row under construction
+	// one row under construction; at is the place of a model column in it, plus one
 	idx []int32
 	val []float64
+	at  []int32
 }
 
 func (in *instance) program() *program {
@@ -51,18 +52,37 @@ func (in *instance) program() *program {
 	return pr
 }
 
-// term adds a coefficient to the row under construction.
-func (pr *program) term(ji, ci int, v float64) {
-	if v != 0 {
-		pr.idx = append(pr.idx, int32(pr.first[ji]+ci))
-		pr.val = append(pr.val, v)
+// term adds a coefficient of a job's column to the row under construction.
+func (pr *program) term(ji, ci int, v float64) { pr.add(pr.first[ji]+ci, v) }
+
+// add adds a coefficient of a model column; a job that spans nodes meets a row several times.
+func (pr *program) add(col int, v float64) {
+	if v == 0 {
+		return
 	}
+	for len(pr.at) <= col {
+		pr.at = append(pr.at, 0)
+	}
+	if k := pr.at[col]; k > 0 {
+		pr.val[k-1] += v
+		return
+	}
+	pr.idx, pr.val = append(pr.idx, int32(col)), append(pr.val, v)
+	pr.at[col] = int32(len(pr.idx))
 }
 
 // row closes the row under construction.
 func (pr *program) row(lo, hi float64) {
 	if len(pr.idx) > 0 {
 		pr.m.AddRow(lo, hi, pr.idx, pr.val)
+	}
+	pr.drop()
+}
+
+// drop forgets the row under construction.
+func (pr *program) drop() {
+	for _, col := range pr.idx {
+		pr.at[col] = 0
 	}
 	pr.idx, pr.val = pr.idx[:0], pr.val[:0]
 }
@@ -84,7 +104,7 @@ func (pr *program) sumRow(hi float64, coef func(j *job, c column) float64) {
 		most += top
 	}
 	if most <= hi+1e-9 {
-		pr.idx, pr.val = pr.idx[:0], pr.val[:0]
+		pr.drop()
 		return
 	}
 	pr.row(math.Inf(-1), hi)
@@ -234,7 +254,7 @@ func (pr *program) blockRow(p, k, size int, guests [][]guest, avail, odd []int) 
 		least += cell.Blocks(avail[n]-kept, size)
 	}
 	if need <= float64(least) {
-		pr.idx, pr.val = pr.idx[:0], pr.val[:0]
+		pr.drop()
 		return
 	}
 	var extra []int
@@ -254,7 +274,7 @@ func (pr *program) blockRow(p, k, size int, guests [][]guest, avail, odd []int) 
 			odd[n] = pr.m.AddCol(0, 0, float64(top), true)
 			extra = append(extra, n)
 		}
-		pr.idx, pr.val = append(pr.idx, int32(odd[n])), append(pr.val, -1)
+		pr.add(odd[n], -1)
 	}
 	pr.row(math.Inf(-1), float64(offer))
 	for _, n := range extra {
@@ -271,7 +291,7 @@ func (pr *program) oddRow(n, size, col int, gs []guest, avail int) {
 	for _, g := range gs {
 		pr.term(g.job, g.col, float64(g.gpus))
 	}
-	pr.idx, pr.val = append(pr.idx, int32(col)), append(pr.val, float64(size))
+	pr.add(col, float64(size))
 	pr.row(math.Inf(-1), float64(max(avail, sum)))
 }
 
@@ -318,7 +338,7 @@ func (pr *program) budgetRow() {
 	if n := movable - pr.in.s.MaxPreemptions; n > 0 {
 		pr.row(float64(n), math.Inf(1))
 	} else {
-		pr.idx, pr.val = pr.idx[:0], pr.val[:0]
+		pr.drop()
 	}
 }
 
