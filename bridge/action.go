@@ -37,7 +37,10 @@ type Start struct {
 }
 
 // Hold holds a running job, so that it comes back from its checkpoint held and nobody can start it in between.
-type Hold struct{ target }
+type Hold struct {
+	target
+	Why string
+}
 
 // Ask sends the checkpoint signal to a held, running job.
 type Ask struct {

@@ -117,7 +117,7 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 	case Hold:
 		ch.Hold = true
 		rec.Run.Signalled = time.Time{}
-		rec.enter(now, Checkpointing, rec.Target.Reason.Text)
+		rec.enter(now, Checkpointing, a.Why)
 	case Ask:
 		rec.Run.Signalled = now
 		rec.note(now, "signal", string(a.Signal.Name))
@@ -154,33 +154,33 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 
 // call makes the one call of an action.
 func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job slurm.Job) error {
-	cl, id := b.parts.Cluster, rec.Job
+	cl, ref := b.parts.Cluster, job.Ref()
 	switch a := a.(type) {
 	case Delay:
-		return cl.Update(ctx, id, slurm.Update{BeginTime: slurm.Some(a.Until)})
+		return cl.Update(ctx, ref, slurm.Update{BeginTime: slurm.Some(a.Until)})
 	case Start:
-		return cl.Update(ctx, id, b.startUpdate(rec, a, job))
+		return cl.Update(ctx, ref, b.startUpdate(rec, a, job))
 	case Hold:
-		return cl.Update(ctx, id, slurm.Update{Hold: slurm.Some(true)})
+		return cl.Update(ctx, ref, slurm.Update{Hold: slurm.Some(true)})
 	case Ask:
-		return cl.Signal(ctx, id, a.Signal)
+		return cl.Signal(ctx, ref, a.Signal)
 	case Unhold:
-		return cl.Update(ctx, id, slurm.Update{Hold: slurm.Some(false)})
+		return cl.Update(ctx, ref, slurm.Update{Hold: slurm.Some(false)})
 	case Settle:
 		u := restoreRequest(rec, job)
 		u.BeginTime = slurm.Some(a.Until)
 		if job.Held {
 			u.Hold = slurm.Some(false)
 		}
-		return cl.Update(ctx, id, u)
+		return cl.Update(ctx, ref, u)
 	case Requeue:
-		return cl.Requeue(ctx, id)
+		return cl.Requeue(ctx, ref)
 	case Rerun:
-		return cl.Rerun(ctx, id)
+		return cl.Rerun(ctx, ref)
 	case Unpin:
-		return cl.ClearRequiredNodes(ctx, id)
+		return cl.ClearRequiredNodes(ctx, ref)
 	case Restore:
-		return cl.Update(ctx, id, restoreUpdate(rec, job))
+		return cl.Update(ctx, ref, restoreUpdate(rec, job))
 	}
 	panic(fmt.Sprintf("bridge: action %T is not in call", a))
 }
@@ -208,7 +208,7 @@ func (b *Bridge) startUpdate(rec *Record, a Start, job slurm.Job) slurm.Update {
 		u.TRESPerNode = slurm.Some(r.perNode)
 		if want.TRESPerJob != "" {
 			// Both forms at once must agree, so the total goes along.
-			u.TRESPerJob = slurm.Some("gres/gpu:" + strconv.Itoa(a.Placement.GPUs()))
+			u.TRESPerJob = slurm.Some(gresName(want) + ":" + strconv.Itoa(a.Placement.GPUs()))
 		}
 		if r.tasks > 0 {
 			u.Tasks = slurm.Some(r.tasks)
@@ -230,10 +230,10 @@ func restoreRequest(rec *Record, job slurm.Job) slurm.Update {
 	if q.TRESPerNode != o.TRESPerNode || q.TRESPerJob != o.TRESPerJob {
 		// One request that names both: clearing one form alone leaves the old count behind on 24.11.
 		if q.TRESPerNode != o.TRESPerNode {
-			u.TRESPerNode = slurm.Some(untyped(o.TRESPerNode))
+			u.TRESPerNode = slurm.Some(o.TRESPerNode)
 		}
 		if q.TRESPerJob != o.TRESPerJob || o.TRESPerJob != "" {
-			u.TRESPerJob = slurm.Some(untyped(o.TRESPerJob))
+			u.TRESPerJob = slurm.Some(o.TRESPerJob)
 		}
 	}
 	if q.Nodes != o.Nodes && o.Nodes.Min > 0 {
@@ -246,14 +246,6 @@ func restoreRequest(rec *Record, job slurm.Job) slurm.Update {
 		u.Nice = slurm.Some(o.Nice)
 	}
 	return u
-}
-
-// untyped writes a GPU request in the form that updates accept.
-func untyped(tres string) string {
-	if n := gresCount(tres); n > 0 {
-		return "gres/gpu:" + strconv.Itoa(n)
-	}
-	return ""
 }
 
 // restoreUpdate gives a job back: only what differs from the original is named. A running job's request cannot be changed; it is restored when it
@@ -285,7 +277,7 @@ func (b *Bridge) back(now time.Time, rec, was *Record, a Action, err error) {
 		changed.Hold = changed.Hold || was.Changed.Hold
 		rec.Changed = changed
 	}
-	if _, ok := a.(Start); ok {
+	if _, ok := a.(Start); ok && errors.Is(err, slurm.ErrRefused) {
 		rec.Blocked, rec.BlockedTill = "Slurm refused to start it: "+err.Error(), now.Add(max(6*b.cfg.Poll, 30*time.Second))
 		rec.Target = Target{}
 	}

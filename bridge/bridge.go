@@ -23,13 +23,13 @@ import (
 type Cluster interface {
 	State(ctx context.Context, now time.Time) (slurm.State, error)
 	Job(ctx context.Context, id slurm.JobID) (slurm.Job, error)
-	Update(ctx context.Context, id slurm.JobID, u slurm.Update) error
-	Signal(ctx context.Context, id slurm.JobID, s slurm.Signal) error
+	Update(ctx context.Context, ref slurm.Ref, u slurm.Update) error
+	Signal(ctx context.Context, ref slurm.Ref, s slurm.Signal) error
 	// Requeue sends an unfinished job back to the queue; a finished job is refused.
-	Requeue(ctx context.Context, id slurm.JobID) error
+	Requeue(ctx context.Context, ref slurm.Ref) error
 	// Rerun puts a finished, failed job back into the queue under its own id.
-	Rerun(ctx context.Context, id slurm.JobID) error
-	ClearRequiredNodes(ctx context.Context, id slurm.JobID) error
+	Rerun(ctx context.Context, ref slurm.Ref) error
+	ClearRequiredNodes(ctx context.Context, ref slurm.Ref) error
 }
 
 // Policy makes plans. It never fails: the worst plan keeps what runs and starts what fits.

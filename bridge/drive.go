@@ -23,7 +23,7 @@ func (b *Bridge) act(ctx context.Context, now time.Time) error {
 		for _, id := range b.ids() {
 			rec := b.records[id]
 			job, ok := c.jobs[id]
-			if !ok || rec.Phase == Unmanaged {
+			if !ok {
 				continue
 			}
 			if err := c.apply(ctx, rec, pass(c, rec, job)...); err != nil {
@@ -103,7 +103,7 @@ func (c *cycle) room(p planner.Placement) (now, soon bool) {
 func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 	run, b := rec.ID(), c.b
 	pending := job.State == slurm.StatePending && !job.HasFlag(slurm.FlagCompleting)
-	if !b.acts(rec) {
+	if !b.acts(rec) || rec.Phase == Unmanaged { // unmanaged: the submit plugin may have delayed it
 		return b.plain(rec, job, pending)
 	}
 	switch rec.Phase {
@@ -112,7 +112,7 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 			return nil
 		}
 		if rec.Target.Decision == planner.Move || rec.Target.Decision == planner.Start {
-			if _, soon := c.room(rec.Target.Placement); soon && b.suspect == "" {
+			if _, soon := c.room(rec.Target.Placement); (soon || c.tooSoon(rec)) && b.suspect == "" {
 				return nil // starts brings it straight to its new place
 			}
 		}
@@ -236,6 +236,7 @@ func checkpoint(c *cycle, rec *Record, job slurm.Job) []Action {
 	if !acts && rec.Phase != Profiling {
 		return nil
 	}
+	why := rec.Target.Reason.Text
 	ask := Ask{target(run), slurm.Signal{Name: slurm.SignalName(rec.Wish.Ckpt.Signal), BatchOnly: rec.Wish.Ckpt.BatchOnly}}
 	switch {
 	case rec.Phase == Checkpointing && rec.Run.Signalled.IsZero():
@@ -243,12 +244,13 @@ func checkpoint(c *cycle, rec *Record, job slurm.Job) []Action {
 	case !b.preemptible(rec, job) || job.State != slurm.StateRunning || b.suspect != "" || c.saving >= b.cfg.MaxCheckpoints:
 		return nil
 	case rec.Phase == Profiling && rec.canBeSignalled() && (rec.measured(c.now, b.stepTime(rec)) || !acts):
+		why = "profile step done"
 	case rec.Phase == Running && (rec.Target.Decision == planner.Stop || rec.Target.Decision == planner.Move):
 	default:
 		return nil
 	}
 	c.saving++
-	return []Action{Hold{target(run)}, ask}
+	return []Action{Hold{target(run), why}, ask}
 }
 
 // requeue brings back jobs that saved but did not leave, and those that failed through our doing.
@@ -286,6 +288,7 @@ func (c *cycle) starts(ctx context.Context) error {
 	order := b.niceOrder(chosen)
 	for i, rec := range chosen {
 		now, soon := c.room(rec.Target.Placement)
+		soon = soon && !c.tooSoon(rec)
 		if b.suspect != "" || !soon || c.loading >= b.cfg.MaxStarts {
 			if rec.Phase != Requeueing {
 				waiting = append(waiting, rec)
@@ -305,6 +308,20 @@ func (c *cycle) starts(ctx context.Context) error {
 		}
 	}
 	return c.delays(ctx, waiting)
+}
+
+// relaunchAfter is how long after the end of its last run a job may be launched again on the same node. slurmd refuses the credential of a
+// job that was made in the second in which the last run ended ("already killed, do not launch batch job") and the job then fails at once; this is
+// what Slurm's own two minutes after a requeue are for.
+const relaunchAfter = 3 * time.Second
+
+// tooSoon reports whether the target shares a node with a run that ended just now.
+func (c *cycle) tooSoon(rec *Record) bool {
+	if len(rec.Stays) == 0 || c.now.Sub(rec.LastOnGPUs) >= relaunchAfter {
+		return false
+	}
+	last := rec.Stays[len(rec.Stays)-1].Placement
+	return slices.ContainsFunc(rec.Target.Placement, func(s planner.Share) bool { return last.On(s.Node) > 0 })
 }
 
 // delays renews the begin time of waiting jobs when half of it has passed. A job that is blocked by something else is left alone.

@@ -91,6 +91,7 @@ func (r *Record) same(job slurm.Job) bool {
 func (b *Bridge) followJob(now time.Time, rec *Record, job slurm.Job) {
 	if rec.Phase == Unmanaged {
 		rec.Submit, rec.Restart = job.Submit, job.Restarts
+		rec.reconcile(now, job)
 		if job.State == slurm.StatePending && job.Comment != rec.Comment && !rec.Changed.Any() {
 			// The user corrected the comment of a waiting job: look at it anew.
 			if again := b.admit(now, job); again != nil && again.Phase != Unmanaged {
@@ -101,7 +102,7 @@ func (b *Bridge) followJob(now time.Time, rec *Record, job slurm.Job) {
 			return
 		}
 	}
-	rec.reconcile(job)
+	rec.reconcile(now, job)
 	switch {
 	case job.State == slurm.StateRunning || job.State == slurm.StateSuspended:
 		b.followRunning(now, rec, job)
@@ -114,11 +115,14 @@ func (b *Bridge) followJob(now time.Time, rec *Record, job slurm.Job) {
 }
 
 // reconcile drops from Changed what Slurm shows as undone, so that nothing is restored twice and nothing restored is counted as ours.
-func (r *Record) reconcile(job slurm.Job) {
+func (r *Record) reconcile(now time.Time, job slurm.Job) {
 	before := r.Changed
 	c := &r.Changed
 	if c.Hold && !job.Held {
 		c.Hold = false
+	}
+	if !c.Begin.IsZero() && !c.Begin.After(now) {
+		c.Begin = time.Time{} // it has passed by itself
 	}
 	if c.Nice && job.Nice == r.Original.Nice {
 		c.Nice = false
@@ -173,7 +177,7 @@ func (b *Bridge) followRunning(now time.Time, rec *Record, job slurm.Job) {
 // runBegins notes the start of a run.
 func (b *Bridge) runBegins(now time.Time, rec *Record, job slurm.Job) {
 	phase, why := Running, ""
-	profile := job.Partition == b.cfg.ProfilePartition && job.Partition != rec.Original.Partition
+	profile := b.isProfile(rec, job)
 	switch {
 	case profile:
 		phase = Profiling
@@ -293,8 +297,12 @@ func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
 	if at.IsZero() || at.After(now) {
 		at = now
 	}
-	onGPUs, during := rec.Phase.OnGPUs(), rec.Phase
-	if onGPUs {
+	during := rec.Phase
+	if during == Starting { // it began and ended between two looks
+		rec.Run = RunProgress{Start: job.Start, Profile: b.isProfile(rec, job)}
+		rec.Placement = placementOf(job)
+	}
+	if during.OnGPUs() || during == Starting {
 		b.runOver(now, rec, at)
 	}
 	exit := fmt.Sprintf("%s, exit %d", job.State, job.ExitCode)
@@ -310,7 +318,12 @@ func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
 	}
 	// Only what we did to the job is mended; its own failures are its own.
 	if why := b.ourFault(rec, job, during); why != "" {
+		changed := rec.Changed
 		b.end(now, rec, Failed, at, exit)
+		rec.Changed = changed
+		if rec.Run.Profile && rec.Run.Signalled.IsZero() {
+			rec.Profile = Profile{Done: true, Note: "profile-failed: " + exit}
+		}
 		rec.Rerun, rec.Why = true, why
 		rec.note(now, "rerun", why)
 		return
@@ -321,7 +334,7 @@ func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
 // ourFault says why an ended job must be put back into the queue: it failed in a profile run that it never asked for, or our signal killed it.
 // A job cancelled by its user or by an admin is never brought back.
 func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
-	if job.State == slurm.StateCancelled || job.State == slurm.StateDeadline || !during.OnGPUs() {
+	if job.State == slurm.StateCancelled || job.State == slurm.StateDeadline || !during.OnGPUs() && during != Starting {
 		return ""
 	}
 	signalled := !rec.Run.Signalled.IsZero()
@@ -337,20 +350,25 @@ func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
 		return "it saved a checkpoint and did not exit with the agreed code"
 	case rec.Run.Profile:
 		return "its profile run failed"
+	case during == Starting && rec.Restart > 0 && job.End.Sub(job.Start) <= time.Second && rec.LaunchFailures < 2:
+		rec.LaunchFailures++
+		return "it was over within a second of its restart: the launch failed"
 	}
 	return ""
+}
+
+// isProfile reports whether the job as Slurm shows it is a profile run of ours.
+func (b *Bridge) isProfile(rec *Record, job slurm.Job) bool {
+	return job.Partition == b.cfg.ProfilePartition && job.Partition != rec.Original.Partition
 }
 
 // end closes a record.
 func (b *Bridge) end(now time.Time, rec *Record, p Phase, at time.Time, exit string) {
 	rec.Ended, rec.Exit = at, exit
-	rec.LeaseUntil = time.Time{}
+	rec.LeaseUntil, rec.Placement, rec.Target = time.Time{}, nil, Target{}
+	rec.Changed = Changed{} // an ended job has nothing left to undo; one that is rerun is read anew
 	rec.enter(now, p, rec.Why)
 	rec.note(now, "end", exit)
-	if p == Failed && rec.Run.Profile && !rec.Profile.Done {
-		rec.Profile.Done, rec.Profile.Steps = true, nil
-		rec.Profile.Note = "profile-failed: " + exit
-	}
 	b.rouse("a job ended")
 }
 
@@ -363,8 +381,9 @@ func (b *Bridge) runOver(now time.Time, rec *Record, at time.Time) {
 	if !run.Start.IsZero() && at.After(run.Start) {
 		rec.GPUSeconds += at.Sub(run.Start).Seconds() * float64(rec.Placement.GPUs())
 		rec.LastOnGPUs = at
+		rec.Stays = keep(rec.Stays, maxStays, Stay{rec.Restart, run.Start, at, rec.Placement, run.Profile})
 	}
-	if !run.Signalled.IsZero() && at.After(run.Signalled) && !run.CheckpointAt.IsZero() {
+	if rec.Phase == Checkpointing && !run.Signalled.IsZero() && at.After(run.Signalled) {
 		s := estimator.SRSample{GPUs: rec.Placement.GPUs(), Nodes: len(rec.Placement), Seconds: at.Sub(run.Signalled).Seconds()}
 		rec.Checkpoints = keep(rec.Checkpoints, maxSR, s)
 		b.fabric = b.fabric.Learn(estimator.Outcome{NewCheckpoints: []estimator.SRSample{s}}, now)

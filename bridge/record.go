@@ -50,17 +50,19 @@ type Record struct {
 	Checkpoints []estimator.SRSample `json:"checkpoints,omitempty"`
 	GradBytes   float64              `json:"grad_bytes,omitempty"`
 
-	Started     bool      `json:"started,omitempty"` // has held GPUs before
-	LastOnGPUs  time.Time `json:"last_on_gpus,omitzero"`
-	Preemptions int       `json:"preemptions"`
-	Strikes     int       `json:"strikes"` // signals without a checkpoint
-	NoPreempt   string    `json:"no_preempt,omitempty"`
-	LostIters   int64     `json:"lost_iters"`
-	Returns     []Return  `json:"returns,omitempty"`
-	GPUSeconds  float64   `json:"gpu_seconds"`
-	Base        int64     `json:"base_priority,omitempty"` // Slurm's priority without our nice
-	BlockedTill time.Time `json:"blocked_till,omitzero"`
-	Blocked     string    `json:"blocked,omitempty"`
+	Started        bool      `json:"started,omitempty"` // has held GPUs before
+	LastOnGPUs     time.Time `json:"last_on_gpus,omitzero"`
+	Preemptions    int       `json:"preemptions"`
+	Strikes        int       `json:"strikes"` // signals without a checkpoint
+	NoPreempt      string    `json:"no_preempt,omitempty"`
+	LostIters      int64     `json:"lost_iters"`
+	LaunchFailures int       `json:"launch_failures,omitempty"`
+	Returns        []Return  `json:"returns,omitempty"`
+	Stays          []Stay    `json:"stays,omitempty"`
+	GPUSeconds     float64   `json:"gpu_seconds"`
+	Base           int64     `json:"base_priority,omitempty"` // Slurm's priority without our nice
+	BlockedTill    time.Time `json:"blocked_till,omitzero"`
+	Blocked        string    `json:"blocked,omitempty"`
 
 	// Releasing asks for the job to be given back for good.
 	Releasing bool `json:"releasing,omitempty"`
@@ -149,6 +151,15 @@ type RunProgress struct {
 	Freed        time.Time `json:"freed,omitzero"` // when a released job's GPUs were first seen free
 }
 
+// Stay is a time during which one run held GPUs.
+type Stay struct {
+	Run       int               `json:"run"`
+	From      time.Time         `json:"from"`
+	To        time.Time         `json:"to,omitzero"` // zero: still there
+	Placement planner.Placement `json:"placement"`
+	Profile   bool              `json:"profile,omitempty"`
+}
+
 // Return is one restart after a run that was cut: a job that loses nothing comes back at the iteration that its checkpoint saved.
 type Return struct {
 	Run     int       `json:"run"`
@@ -172,6 +183,7 @@ const (
 	maxSamples = 64
 	maxCurve   = 2000
 	maxSR      = 32
+	maxStays   = 200
 )
 
 // ID names the run in progress (or, of a waiting job, the next one).

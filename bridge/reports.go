@@ -21,15 +21,19 @@ func (b *Bridge) takeReports(now time.Time) {
 		if rec == nil || rec.UID != int64(r.UID) || !(rec.Phase.Ours() || rec.Phase.Ended()) {
 			continue
 		}
-		if r.Restart != rec.Restart {
-			continue // an earlier run; what it reached shows in the next one's start
+		if r.Restart != rec.Restart && r.Restart != rec.Restart-1 {
+			continue
 		}
 		for _, raw := range r.Lines {
 			line, err := progress.Parse(raw)
 			if err != nil {
 				continue
 			}
-			rec.take(now, line)
+			if r.Restart == rec.Restart {
+				rec.take(now, line)
+			} else {
+				rec.takeLate(line)
+			}
 		}
 	}
 }
@@ -65,6 +69,17 @@ func (r *Record) take(now time.Time, l progress.Line) {
 		}
 	case progress.Progress:
 		r.curvePoint(l)
+	}
+}
+
+// takeLate takes what arrives of a run that is over: the checkpoint that it wrote last.
+func (r *Record) takeLate(l progress.Line) {
+	if l.Kind == progress.Checkpoint {
+		r.Saved = max(r.Saved, l.Iter)
+		r.dirty = true
+	}
+	if l.HasIter && r.Run.Ready.IsZero() { // before the next run has said where it begins
+		r.Iter = max(r.Iter, l.Iter)
 	}
 }
 
@@ -174,7 +189,7 @@ func (b *Bridge) estimatorJob(now time.Time, rec *Record) estimator.Job {
 	o, w := rec.Original, rec.Wish
 	shapes := b.shapes(rec, slurm.Job{})
 	j := estimator.Job{
-		Class: planner.Class(w.Class), Requested: shapes[0], Candidates: append(shapes, planner.Shape{1}, planner.Shape{2}, planner.Shape{1, 1}),
+		Class: planner.Class(w.Class), Requested: shapes[0], Candidates: shapes,
 		Scale: estimator.Scale(w.Batch), Done: rec.Iter, RanSeconds: rec.ranSeconds(now), Samples: rec.Samples, Curve: rec.Curve,
 		Resumes: rec.Resumes, Checkpoints: rec.Checkpoints, RestoreHint: w.Restore.Seconds(), LimitSeconds: o.TimeLimit.Seconds(),
 		Lease: b.cfg.Unit, GradBytes: rec.GradBytes, UnsavedSeconds: rec.unsaved(now).Seconds(),

@@ -23,18 +23,13 @@ func (b *Bridge) due(now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// nextEdge is the unit boundary nearest to t.
-func (b *Bridge) nearestEdge(t time.Time) time.Time {
-	return t.Add(b.cfg.Unit / 2).Truncate(b.cfg.Unit)
-}
-
 // leaseEnd is when a lease of the class that begins now ends: on a unit boundary, so that rounds and lease ends meet.
 func (b *Bridge) leaseEnd(now time.Time, c planner.Class) time.Time {
 	units := 1
 	if c.SLO() {
 		units = b.cfg.SLOUnits
 	}
-	return b.nearestEdge(now.Add(time.Duration(units) * b.cfg.Unit))
+	return planner.LeaseEnd(now, b.cfg.Unit, units)
 }
 
 // round makes a plan, has it judged and hands each job its target. A plan that the judge refuses is not used: the jobs then keep what they have.
@@ -77,9 +72,7 @@ func (b *Bridge) assign(now time.Time, e planner.Entry) {
 	}
 	t := Target{Decision: e.Decision, Placement: e.Placement, Rank: e.Rank, Tier: e.Tier, Plan: b.plan.ID, Reason: e.Reason,
 		StartBy: e.StartBy, Finish: e.Finish}
-	if !e.LeaseUntil.IsZero() {
-		t.Until = b.nearestEdge(e.LeaseUntil)
-	}
+	t.Until = e.LeaseUntil
 	switch rec.Phase {
 	case Starting: // spoken for; only the words are refreshed
 		t.Decision, t.Placement, t.Until = rec.Target.Decision, rec.Target.Placement, rec.Target.Until

@@ -125,8 +125,17 @@ func requestFor(o Original, s planner.Shape) (r request, change bool) {
 	return r, true
 }
 
-// gresName keeps the type of the request ("gres/gpu:v100:4" is refused by updates, "gres/gpu:4" is not; a type is kept through the pinned nodes).
-func gresName(Original) string { return "gres/gpu" }
+// gresName is the request without its count: "gres/gpu" or "gres/gpu:v100".
+func gresName(o Original) string {
+	tres := o.TRESPerNode
+	if tres == "" {
+		tres = o.TRESPerJob
+	}
+	if i := strings.LastIndexAny(tres, ":="); i > 0 {
+		return strings.Replace(tres[:i], "gres:", "gres/", 1)
+	}
+	return "gres/gpu"
+}
 
 // tasksFor scales the number of tasks: one per GPU stays one per GPU, one per node one per node.
 func tasksFor(o Original, s planner.Shape) int {

@@ -94,6 +94,7 @@ type JobView struct {
 	NoPreempt   string    `json:"no_preempt,omitempty"`
 	LostIters   int64     `json:"lost_iters"`
 	Returns     []Return  `json:"returns,omitempty"`
+	Stays       []Stay    `json:"stays,omitempty"` // the last one is open while it runs
 	GPUSeconds  float64   `json:"gpu_seconds"`
 	Ended       time.Time `json:"ended,omitzero"`
 	Exit        string    `json:"exit,omitempty"`

@@ -111,7 +111,7 @@ type Job struct {
 
 // Bounds on what is read of one job, so that an estimate stays cheap whatever a job reports.
 const (
-	maxSamples = 64
+	maxSamples = 2048
 	maxCurve   = 4096
 	maxShapes  = 64
 	maxIters   = 1e15

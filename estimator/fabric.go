@@ -11,6 +11,8 @@ import (
 // the next one. The zero Fabric is a cluster of which nothing is known.
 type Fabric struct {
 	Schema int `json:"schema_version"`
+	// Lessons about the step-time model, oldest first, one per job.
+	Lessons []Lesson `json:"lessons,omitempty"`
 	// Resumes and Checkpoints are the newest measurements of all jobs.
 	Resumes     []SRSample `json:"resumes,omitempty"`
 	Checkpoints []SRSample `json:"checkpoints,omitempty"`
@@ -24,7 +26,9 @@ const maxFabricSamples = 512
 
 // Outcome is what one job, or one lease of it, taught.
 type Outcome struct {
-	Job Job `json:"job"`
+	// Key names the job (user, script and name, say): a newer outcome of the same key replaces the older.
+	Key string `json:"key,omitempty"`
+	Job Job    `json:"job"`
 	// NewResumes and NewCheckpoints are measurements not yet learnt.
 	NewResumes     []SRSample `json:"new_resumes,omitempty"`
 	NewCheckpoints []SRSample `json:"new_checkpoints,omitempty"`
@@ -39,6 +43,7 @@ func (f Fabric) Learn(o Outcome, now time.Time) Fabric {
 	out.Schema = 1
 	out.Resumes = keepLast(f.Resumes, o.NewResumes)
 	out.Checkpoints = keepLast(f.Checkpoints, o.NewCheckpoints)
+	out.Lessons = f.learnSpeed(o, now)
 	if o.LeasesEnded > 0 && o.Cuts >= 0 && o.Cuts <= o.LeasesEnded {
 		out.BestEffortLeases += o.LeasesEnded
 		out.BestEffortCuts += o.Cuts
@@ -48,6 +53,21 @@ func (f Fabric) Learn(o Outcome, now time.Time) Fabric {
 		}
 	}
 	return out
+}
+
+// learnSpeed returns the lessons after one more job. Its own earlier lesson is set aside first, so that nothing counts twice.
+func (f Fabric) learnSpeed(o Outcome, now time.Time) []Lesson {
+	rest := slices.DeleteFunc(slices.Clone(f.Lessons), func(l Lesson) bool { return l.Key == o.Key || !l.valid() })
+	without := f
+	without.Lessons = rest
+	post := without.speed(o.Job)
+	if l, ok := post.lesson(o.Key, now); ok {
+		rest = append(rest, l)
+	}
+	if n := len(rest) - maxLessons; n > 0 {
+		rest = rest[n:]
+	}
+	return rest
 }
 
 func keepLast(old, add []SRSample) []SRSample {

@@ -3,18 +3,19 @@ package estimator
 import "math"
 
 // maxDim bounds the parameters of any model here, so that fits need no allocation for their matrices.
-const maxDim = 12
+const maxDim = 16
 
 type vec [maxDim]float64
 type mat [maxDim][maxDim]float64
 
-// problem is a maximum-a-posteriori fit: observations y with standard deviations sd, a prior that is Normal and independent per parameter.
+// problem is a maximum-a-posteriori fit: observations y with standard deviations sd, a Normal prior.
 type problem struct {
 	dim int
 	// predict fills out with the prediction of every observation.
 	predict func(p *vec, out []float64)
 	y, sd   []float64
-	mu, tau vec // prior mean and standard deviation
+	mu      vec // prior mean
+	prec    mat // prior precision
 	lo, hi  vec // hard bounds
 	// nu is the degrees of freedom of the Student-t noise (0: Normal): outliers lose weight.
 	nu    float64
@@ -23,8 +24,9 @@ type problem struct {
 
 // fitted is a Laplace approximation of the posterior.
 type fitted struct {
-	p   vec
-	cov mat
+	p    vec
+	cov  mat
+	hess mat // the precision: Gauss-Newton matrix with the prior
 	// logEvidence is the Laplace approximation of the log marginal likelihood.
 	logEvidence float64
 	ok          bool
@@ -55,11 +57,28 @@ func (q *problem) loss(p *vec, f []float64) float64 {
 			l += 0.5 * r * r
 		}
 	}
-	for k := 0; k < q.dim; k++ {
-		d := (p[k] - q.mu[k]) / q.tau[k]
-		l += 0.5 * d * d
+	return l + 0.5*q.prior(p)
+}
+
+// prior is the squared distance from the prior mean.
+func (q *problem) prior(p *vec) float64 {
+	l := 0.0
+	for a := 0; a < q.dim; a++ {
+		da := p[a] - q.mu[a]
+		l += da * da * q.prec[a][a]
+		for b := 0; b < a; b++ {
+			l += 2 * da * q.prec[a][b] * (p[b] - q.mu[b])
+		}
 	}
 	return l
+}
+
+// independent is the precision of independent parameters with standard deviations tau.
+func independent(tau vec, d int) (m mat) {
+	for k := 0; k < d; k++ {
+		m[k][k] = 1 / (tau[k] * tau[k])
+	}
+	return m
 }
 
 // solve runs a damped Gauss-Newton (Levenberg-Marquardt) search from start, with numeric derivatives and reweighting for the Student-t noise.
@@ -123,7 +142,7 @@ func (q *problem) clamp(p *vec) {
 func (q *problem) jacobian(p *vec, s *scratch, jac []float64) {
 	d := q.dim
 	for k := 0; k < d; k++ {
-		e := 1e-5 * max(q.tau[k], 1e-3)
+		e := 1e-5
 		t := *p
 		if t[k]+e > q.hi[k] {
 			e = -e
@@ -155,11 +174,12 @@ func (q *problem) normal(p *vec, s *scratch, jac []float64) (h mat, g vec) {
 		}
 	}
 	for a := 0; a < d; a++ {
-		it := 1 / (q.tau[a] * q.tau[a])
-		h[a][a] += it
-		g[a] -= (p[a] - q.mu[a]) * it
-		for b := 0; b < a; b++ {
-			h[b][a] = h[a][b]
+		for b := 0; b < d; b++ {
+			g[a] -= q.prec[a][b] * (p[b] - q.mu[b])
+			if b <= a {
+				h[a][b] += q.prec[a][b]
+				h[b][a] = h[a][b]
+			}
 		}
 	}
 	return h, g
@@ -174,22 +194,42 @@ func (q *problem) laplace(p vec, loss float64, h mat) fitted {
 	}
 	logdet := 0.0
 	for k := 0; k < q.dim; k++ {
-		logdet += 2*math.Log(c[k][k]) + 2*math.Log(q.tau[k])
+		logdet += 2 * math.Log(c[k][k])
+	}
+	if pr := q.prec; cholesky(&pr, q.dim) {
+		for k := 0; k < q.dim; k++ {
+			logdet -= 2 * math.Log(pr[k][k])
+		}
 	}
 	for _, sd := range q.sd {
 		loss += math.Log(sd)
 	}
 	out.logEvidence = -loss - 0.5*logdet
-	for k := 0; k < q.dim; k++ {
-		var e vec
-		e[k] = 1
-		col := solveChol(&c, &e, q.dim)
-		for a := 0; a < q.dim; a++ {
-			out.cov[a][k] = col[a]
-		}
-	}
+	out.hess = h
+	out.cov = inverseFrom(&c, q.dim)
 	out.ok = true
 	return out
+}
+
+// inverseFrom is the inverse of the matrix whose Cholesky factor is c.
+func inverseFrom(c *mat, d int) (inv mat) {
+	for k := 0; k < d; k++ {
+		var e vec
+		e[k] = 1
+		col := solveChol(c, &e, d)
+		for a := 0; a < d; a++ {
+			inv[a][k] = col[a]
+		}
+	}
+	return inv
+}
+
+// inverse of a symmetric positive definite matrix; false when it is not.
+func inverse(m mat, d int) (mat, bool) {
+	if !cholesky(&m, d) {
+		return mat{}, false
+	}
+	return inverseFrom(&m, d), true
 }
 
 // cholesky replaces the lower triangle of a by its factor; false when a is not positive definite.

@@ -8,132 +8,146 @@ import (
 	"unisched/planner"
 )
 
-// The parameters of the step-time model, per job. All are logarithms, and all communication is relative to the computation
-// of one GPU at the reference batch size, so that one prior fits jobs of any size.
+// Noise of a measured step time that no parameter explains, as a standard deviation of its logarithm: noiseComp for the computation, noiseExchange for
+// the part of the step that waits for the exchange, which other traffic disturbs.
 const (
-	pComp  = iota // log seconds of computation of one iteration on one GPU at the reference batch
-	pFixed        // logit of the part of it that does not depend on the batch size
-	pLocal        // log ring time on one node / computation
-	pCross        // log ring time across nodes / computation
-	pGamma        // log of the overlap exponent: 0 = computation and exchange add up, large = the longer hides the shorter
-	pShare        // exponent of NIC sharing: GPUs of one node leave through one NIC
-	speedDims
+	noiseComp     = 0.03
+	noiseExchange = 0.15
 )
-
-// modelError is the standard deviation of log step time that no parameter explains.
-const modelError = 0.04
 
 // speedPosterior is what is believed about the step time of one job.
 type speedPosterior struct {
 	fit      fitted
-	refBatch float64
+	mu       vec // the prior that the fit started from
+	prec     mat
+	comp     compute
 	batchOf  func(planner.Shape) float64
 	measured bool
 	samples  []Sample
-}
-
-// speedPrior is the prior of the parameters, as learnt from the cluster's jobs.
-func (f Fabric) speedPrior() (mu, tau vec) {
-	return vec{pComp: math.Log(0.3), pFixed: -1, pLocal: math.Log(0.05), pCross: math.Log(0.25), pGamma: 0.7, pShare: 0.3},
-		vec{pComp: 2, pFixed: 1, pLocal: 1.2, pCross: 1.2, pGamma: 0.5, pShare: 0.3}
-}
-
-// logStep is the log of seconds per iteration on a shape at a local batch size relative to the reference.
-func logStep(p *vec, s planner.Shape, relBatch float64) float64 {
-	g, n := s.GPUs(), s.Nodes()
-	fixed := 1 / (1 + math.Exp(-p[pFixed]))
-	comp := fixed + (1-fixed)*relBatch
-	if g <= 1 {
-		return p[pComp] + math.Log(comp)
-	}
-	ring := 2 * float64(g-1) / float64(g)
-	var sync float64
-	if n == 1 {
-		sync = ring * math.Exp(p[pLocal])
-	} else {
-		sync = ring * math.Exp(p[pCross]) * math.Pow(float64(slices.Max(s)), p[pShare])
-	}
-	gamma := math.Exp(p[pGamma])
-	return p[pComp] + math.Log(math.Pow(math.Pow(comp, gamma)+math.Pow(sync, gamma), 1/gamma))
+	krige    *kriging
 }
 
 // speed fits the step-time model to the samples of a job.
 func (f Fabric) speed(j Job) speedPosterior {
 	post := speedPosterior{samples: cleanSamples(j.Samples)}
 	post.measured = len(post.samples) > 0
-	post.refBatch, post.batchOf = batches(j, post.samples)
-	mu, tau := f.speedPrior()
-	post.fit = fitted{p: mu, ok: true}
-	for k := range speedDims {
-		post.fit.cov[k][k] = tau[k] * tau[k]
+	var refBatch float64
+	refBatch, post.batchOf = batches(j, post.samples)
+	post.comp = computeOf(post.samples, refBatch)
+	prior := f.population()
+	post.mu, post.prec = prior.forJob()
+	post.fit = fitted{p: post.mu, ok: true}
+	if inv, ok := inverse(post.prec, speedDims); ok {
+		post.fit.cov = inv
 	}
 	if !post.measured {
+		post.comp.level = 0
 		return post
 	}
-	n := len(post.samples)
-	q := problem{dim: speedDims, y: make([]float64, n), sd: make([]float64, n), mu: mu, tau: tau, nu: 4, iters: 40}
-	q.mu[pComp] = math.Log(post.samples[0].IterTime)
-	rel := make([]float64, n)
-	for i, s := range post.samples {
-		q.y[i] = math.Log(s.IterTime)
-		q.sd[i] = math.Hypot(modelError, s.StdErr/s.IterTime)
-		rel[i] = post.relBatch(s)
+	if len(post.comp.batch) > 0 { // C is measured, up to the noise
+		post.prec[pComp][pComp] = 1 / (noiseComp * noiseComp)
 	}
-	q.lo, q.hi = vec{pComp: -20, pFixed: -8, pLocal: -12, pCross: -12, pGamma: 0, pShare: 0}, vec{pComp: 20, pFixed: 8, pLocal: 6, pCross: 6, pGamma: 2.3, pShare: 1}
-	q.predict = func(p *vec, out []float64) {
-		for i, s := range post.samples {
-			out[i] = logStep(p, s.Shape, rel[i])
-		}
-	}
+	q := problem{dim: speedDims, mu: post.mu, prec: post.prec, lo: speedLow, hi: speedHigh, nu: 4, iters: 40}
+	post.observe(&q)
 	var buf scratch
-	if fit := q.solve(q.mu, &buf, make([]float64, n*speedDims)); fit.ok {
+	if fit := q.solve(q.mu, &buf, make([]float64, len(q.y)*speedDims)); fit.ok {
 		post.fit = fit
 	}
+	post.krige = post.residuals(&q)
 	return post
 }
 
-// relBatch is the local batch size of a sample relative to the reference.
-func (s speedPosterior) relBatch(x Sample) float64 {
-	if x.Batch > 0 && s.refBatch > 0 {
-		return x.Batch / s.refBatch
+// residualAt describes a shape for kriging; y is the log of the predicted step time there.
+func (s *speedPosterior) residualAt(shape planner.Shape, geo *geometry, batch, y float64) residual {
+	share := max(0, 1-math.Exp(s.comp.at(batch, s.fit.p[pFixed])+s.fit.p[pComp]-y))
+	return residual{geo: *geo, logB: math.Log(batch), shape: shape.String(), comp: noiseComp, exchange: noiseExchange * share}
+}
+
+// residuals prepares the correction by what the model leaves unexplained in samples beyond two GPUs.
+func (s *speedPosterior) residuals(q *problem) *kriging {
+	var at []residual
+	var resid, white []float64
+	f := make([]float64, len(q.y))
+	q.predict(&s.fit.p, f)
+	for i := len(s.samples) - 1; i >= 0 && len(at) < maxResiduals; i-- {
+		x := s.samples[i]
+		if x.Shape.GPUs() <= 2 {
+			continue
+		}
+		geo := geometryOf(x.Shape)
+		at = append(at, s.residualAt(x.Shape, &geo, s.sampleBatch(x), f[i]))
+		resid = append(resid, q.y[i]-f[i])
+		white = append(white, x.StdErr/x.IterTime)
+	}
+	return newKriging(at, resid, white)
+}
+
+// observe fills in the observations of a fit.
+func (s *speedPosterior) observe(q *problem) {
+	n := len(s.samples)
+	q.y, q.sd = make([]float64, n), make([]float64, n)
+	geo, batch := make([]geometry, n), make([]float64, n)
+	for i, x := range s.samples {
+		geo[i], batch[i] = geometryOf(x.Shape), s.sampleBatch(x)
+		q.y[i] = math.Log(x.IterTime)
+		share := 0.0
+		if len(s.comp.batch) > 0 {
+			share = max(0, 1-math.Exp(s.comp.at(batch[i], q.mu[pFixed])-q.y[i]))
+		}
+		q.sd[i] = math.Sqrt(sq(noiseComp) + sq(noiseExchange*share) + sq(x.StdErr/x.IterTime))
+	}
+	q.predict = func(p *vec, out []float64) {
+		ref := s.comp.at(s.comp.refBatch, p[pFixed])
+		for i := range out {
+			out[i] = logStep(p, &geo[i], s.comp.at(batch[i], p[pFixed]), ref)
+		}
+	}
+}
+
+func sq(x float64) float64 { return x * x }
+
+// sampleBatch is the local batch size of a sample.
+func (s *speedPosterior) sampleBatch(x Sample) float64 {
+	if x.Batch > 0 {
+		return x.Batch
 	}
 	return s.batchOf(x.Shape)
 }
 
-// batches returns the reference local batch size (0: none known) and the local batch size, relative to it, that a shape would run with.
+// batches returns the reference local batch size (1 when none is known) and the local batch size that a shape would run with.
 func batches(j Job, samples []Sample) (float64, func(planner.Shape) float64) {
 	ref, global := 0.0, 0.0
 	for _, s := range samples {
-		if s.Batch > 0 {
-			if ref == 0 || s.Shape.Equal(j.Requested) {
-				ref, global = s.Batch, s.Batch*float64(s.Shape.GPUs())
-			}
+		if s.Batch > 0 && (ref == 0 || s.Shape.Equal(j.Requested)) {
+			ref, global = s.Batch, s.Batch*float64(s.Shape.GPUs())
 		}
+	}
+	if ref == 0 {
+		ref, global = 1, float64(max(j.Requested.GPUs(), 1))
 	}
 	if j.Scale != GlobalBatch {
-		return ref, func(planner.Shape) float64 { return 1 }
+		return ref, func(planner.Shape) float64 { return ref }
 	}
-	req := float64(max(j.Requested.GPUs(), 1))
-	return ref, func(s planner.Shape) float64 {
-		g := float64(max(s.GPUs(), 1))
-		if ref > 0 {
-			return global / g / ref
-		}
-		return req / g
-	}
+	return ref, func(s planner.Shape) float64 { return global / float64(max(s.GPUs(), 1)) }
 }
 
-// at is the step time on a shape in seconds: Low is the fast end.
-func (s speedPosterior) at(shape planner.Shape) planner.Interval {
-	rel := s.batchOf(shape)
-	y := logStep(&s.fit.p, shape, rel)
+// at is the step time in seconds on a shape at a local batch size: Low is the fast end.
+func (s *speedPosterior) at(shape planner.Shape, batch float64) planner.Interval {
+	geo := geometryOf(shape)
+	eval := func(p *vec) float64 {
+		return logStep(p, &geo, s.comp.at(batch, p[pFixed]), s.comp.at(s.comp.refBatch, p[pFixed]))
+	}
+	y := eval(&s.fit.p)
 	var grad vec
 	for k := range speedDims {
 		p := s.fit.p
 		p[k] += 1e-4
-		grad[k] = (logStep(&p, shape, rel) - y) / 1e-4
+		grad[k] = (eval(&p) - y) / 1e-4
 	}
-	v := modelError * modelError
+	here := s.residualAt(shape, &geo, batch, y)
+	shift, explained := s.krige.correct(&here)
+	y += shift
+	v := here.variance() - explained
 	for a := range speedDims {
 		for b := range speedDims {
 			v += grad[a] * s.fit.cov[a][b] * grad[b]
@@ -146,12 +160,12 @@ func (s speedPosterior) at(shape planner.Shape) planner.Interval {
 // z80 is the 0.9 quantile of the Normal distribution: +-z80 standard deviations hold 80 %.
 const z80 = 1.2815515655446004
 
-// speeds lists the speed of every shape asked about, fastest first. A measured shape is pulled to its own measurements.
-func (s speedPosterior) speeds(j Job) []planner.ShapeSpeed {
+// speeds lists the speed of every shape asked about, fastest first.
+func (s *speedPosterior) speeds(j Job) []planner.ShapeSpeed {
 	shapes := askedShapes(j)
 	out := make([]planner.ShapeSpeed, 0, len(shapes))
 	for _, sh := range shapes {
-		t := s.at(sh)
+		t := s.at(sh, s.batchOf(sh))
 		out = append(out, planner.ShapeSpeed{Shape: sh, Speed: planner.Interval{Low: 1 / t.High, Mid: 1 / t.Mid, High: 1 / t.Low}})
 	}
 	slices.SortStableFunc(out, func(a, b planner.ShapeSpeed) int {
@@ -185,7 +199,7 @@ func validShape(s planner.Shape) bool {
 
 // cleanSamples drops what cannot be a measurement and keeps the newest maxSamples.
 func cleanSamples(in []Sample) []Sample {
-	out := make([]Sample, 0, min(len(in), maxSamples))
+	out := make([]Sample, 0, len(in))
 	for _, s := range in {
 		if !validShape(s.Shape) || !(s.IterTime > 1e-7 && s.IterTime < 1e7) {
 			continue
@@ -193,14 +207,28 @@ func cleanSamples(in []Sample) []Sample {
 		s.Shape = slices.Clone(s.Shape)
 		slices.SortFunc(s.Shape, func(a, b int) int { return b - a })
 		s.StdErr = finiteOr(s.StdErr, 0.2*s.IterTime)
-		if s.Batch = finiteOr(s.Batch, 0); s.Batch > 1e12 {
+		if s.Batch = finiteOr(s.Batch, 0); !(s.Batch > 1e-3 && s.Batch < 1e9) {
 			s.Batch = 0
 		}
 		out = append(out, s)
 	}
 	slices.SortStableFunc(out, func(a, b Sample) int { return a.At.Compare(b.At) })
 	if len(out) > maxSamples {
-		out = out[len(out)-maxSamples:]
+		out = slices.Clone(out[len(out)-maxSamples:])
 	}
 	return out
+}
+
+// StepTimes fits the samples of a job and returns the seconds of one iteration on any shape at any local batch size (0: the job's own).
+func (f Fabric) StepTimes(j Job) func(s planner.Shape, batch float64) planner.Interval {
+	post := f.speed(j)
+	return func(s planner.Shape, batch float64) planner.Interval {
+		if !validShape(s) {
+			return planner.Interval{}
+		}
+		if !(batch > 0) {
+			batch = post.batchOf(s)
+		}
+		return post.at(s, batch)
+	}
 }

@@ -16,6 +16,13 @@ const (
 	PathOrder    = "/v1/order"    // POST Order: Result
 )
 
+// Status is the answer of PathStatus. The two fields shadow those of the view and are never set.
+type Status struct {
+	bridge.View
+	NoJobs *struct{} `json:"jobs,omitempty"`
+	NoPlan *struct{} `json:"plan,omitempty"`
+}
+
 // Jobs is the answer of PathJobs.
 type Jobs struct {
 	Schema int              `json:"schema_version"`

@@ -37,12 +37,15 @@ write_keys() {
 	chmod 0600 "$root/etc/munge/munge.key" "$root/etc/slurm/jwt_hs256.key"
 }
 
-# make_state_dirs ROOT makes the folders that systemd would have made for the daemons.
+# make_state_dirs ROOT makes the folders that systemd would have made for the daemons. Where MariaDB's socket belongs
+# differs between releases, so its own configuration is asked.
 make_state_dirs() {
+	# shellcheck disable=SC2016
 	chroot "$1" /bin/sh -ec '
+		socket=$(my_print_defaults --mariadbd | sed -n "s/^--socket=//p" | tail -n 1)
+		install -d -m 0755 -o mysql -g mysql "$(dirname "${socket:-/run/mysqld/mysqld.sock}")"
 		install -d -m 0755 -o munge -g munge /run/munge
 		install -d -m 0700 -o munge -g munge /var/lib/munge /var/log/munge
-		install -d -m 0755 -o mysql -g mysql /run/mysqld
 		install -d -m 0755 -o slurm -g slurm /run/slurm /var/lib/slurm /var/lib/slurm/slurmctld /var/log/slurm
 		install -d -m 0755 -o unisched -g unisched /run/unisched
 	'
@@ -76,7 +79,7 @@ build_accounts() {
 	stop_service slurmdbd
 	stop_service mariadbd
 	stop_service munged
-	rm -rf "$root"/var/lib/slurm/slurmctld/* "$root"/run/{munge,mysqld,slurm}/* "$dir/log" "$dir/pids"
+	rm -rf "$root"/var/lib/slurm/slurmctld/* "$root"/run/{munge,mysqld,mariadb,slurm} "$dir/log" "$dir/pids"
 	rm -f "$root"/etc/slurm/{slurm,slurmdbd,gres,cgroup}.conf "$root/etc/slurm/jwt_hs256.key" "$root/etc/munge/munge.key"
 }
 

@@ -62,13 +62,14 @@ build_base() {
 	: >"$base.log"
 	find_debootstrap "$base.log"
 	mirror=$(choose_mirror "$suite")
+	export_apt_proxy
 	tmp=$(mktemp -d "$base.tmp.XXXXXX")
 	chmod 0755 "$tmp"
 	# shellcheck disable=SC2064
 	trap "build_failed '$base'" EXIT
 	trap 'exit 1' INT TERM HUP
 
-	step "Debian $suite" debootstrap --variant=minbase --include=ca-certificates "$suite" "$tmp/root" "$mirror"
+	step "Debian $suite" debootstrap --variant=minbase --force-check-gpg --include=ca-certificates "$suite" "$tmp/root" "$mirror"
 	prepare_root "$tmp/root"
 	mount_kernel "$tmp/root"
 	step "package lists" in_root "$tmp/root" apt-get update
@@ -88,8 +89,11 @@ build_base() {
 # build_failed BASE says where to look, and removes what was half built.
 build_failed() {
 	printf ' failed\n' >&2
+	tail -n 40 "$1".tmp.*/log/*.log >>"$1.log" 2>/dev/null || true
 	tail -n 5 "$1.log" | sed 's/^/  /' >&2
 	clear_partial "$1"
+	! grep -qE 'unknown key|NO_PUBKEY' "$1.log" ||
+		die "this host's debian-archive-keyring is too old for that suite: install a newer one (log: $1.log)"
 	die "bootstrap failed: see $1.log"
 }
 
@@ -107,7 +111,7 @@ step() {
 # find_debootstrap installs debootstrap and Debian's archive keys on this host when they are missing.
 find_debootstrap() {
 	local log=$1
-	if ! command -v debootstrap >/dev/null || [[ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ]]; then
+	if ! command -v debootstrap >/dev/null || ! compgen -G '/usr/share/keyrings/debian-archive-keyring.*' >/dev/null; then
 		command -v apt-get >/dev/null || die "needs debootstrap, and this host has no apt-get to install it with"
 		say "installing debootstrap on this host"
 		{ apt-get update && apt-get install -y --no-install-recommends debootstrap debian-archive-keyring; } >>"$log" 2>&1 ||
@@ -115,13 +119,12 @@ find_debootstrap() {
 	fi
 }
 
-# choose_mirror SUITE prints the first of the host's Debian mirrors that has the suite.
+# choose_mirror SUITE prints the first of the host's Debian mirrors. A mirror that lacks the suite fails at debootstrap.
 choose_mirror() {
-	local suite=$1 mirror script=/usr/share/debootstrap/scripts/$1
-	[[ -e $script ]] || die "this host's debootstrap does not know Debian $suite: install a newer one"
+	local suite=$1 mirror
+	[[ -e /usr/share/debootstrap/scripts/$suite ]] || die "this host's debootstrap does not know Debian $suite: install a newer one"
 	mirror=$(debian_mirrors | head -n 1)
 	[[ -n $mirror ]] || die "no Debian mirror in /etc/apt/sources.list or /etc/apt/sources.list.d: add one that carries $suite"
-	export_apt_proxy
 	printf '%s' "$mirror"
 }
 
@@ -139,8 +142,10 @@ prepare_root() {
 		path-exclude=/usr/share/man/*
 		path-exclude=/usr/share/locale/*
 	END
+	# A mirror that is behind, or a clock that is ahead, makes a suite's list expire; its signature is still checked.
+	printf 'Acquire::Check-Valid-Until "false";\n' >"$root/etc/apt/apt.conf.d/99testcluster"
 	# Small log files: each cluster copies them once, at its first write. Written before the package comes, since its
-	# installation makes the database. In the server's own section of the newest-named file, which wins.
+	# installation makes the database. The file that sorts last wins.
 	mkdir -p "$root/etc/mysql/mariadb.conf.d"
 	cat >"$root/etc/mysql/mariadb.conf.d/99-testcluster.cnf" <<-'END'
 		[mariadbd]
@@ -191,5 +196,21 @@ clear_partial() {
 		kill_below "$left"
 		unmount_below "$left"
 		rm -rf --one-file-system "$left"
+	done
+}
+
+# prune removes cached bases that are neither current nor under a running cluster, and what interrupted builds left.
+prune() {
+	local version base keep=' '
+	need_root
+	for version in 24.11 26.05; do
+		keep+="$(base_dir "$version") "
+	done
+	for base in "$(cache_dir)"/*/; do
+		base=${base%/}
+		[[ -d $base && $keep != *" $base "* && $base != *.tmp.* ]] || continue
+		! grep -qF "lowerdir=$base/" /proc/mounts || continue
+		say "removing $base"
+		rm -rf --one-file-system "$base" "$base.log" "$base.lock"
 	done
 }

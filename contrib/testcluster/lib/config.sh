@@ -27,6 +27,7 @@ write_slurm_conf() {
 		TaskPlugin=task/none
 		JobAcctGatherType=jobacct_gather/none
 		MpiDefault=none
+		MailProg=/bin/true
 		# Scheduling. Passes come every few seconds, so that tests need not wait for the defaults of 30 and 60 s.
 		SchedulerType=sched/backfill
 		SchedulerParameters=sched_interval=5,bf_interval=5,bf_continue

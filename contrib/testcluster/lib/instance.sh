@@ -74,6 +74,7 @@ make_root() {
 configure() {
 	printf '127.0.0.1 localhost %s\n' "$(cat /proc/sys/kernel/hostname)" >"$ROOT/etc/hosts"
 	make_state_dirs "$ROOT"
+	seq -f "$ROOT/var/spool/slurmd.n%g" "$NODES" | xargs mkdir -p
 	write_keys "$ROOT"
 	write_slurm_conf
 	write_dbd_conf "$ROOT" $((PORT_BASE + 1))

@@ -42,7 +42,7 @@ start_service() {
 		await munged munge_answers
 		;;
 	mariadbd)
-		launch mariadbd mariadbd --user=mysql --socket=/run/mysqld/mysqld.sock
+		launch mariadbd mariadbd --user=mysql
 		await mariadbd in_root "$ROOT" mariadb-admin --silent ping
 		;;
 	slurmdbd)

@@ -1,0 +1,212 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"unisched/bridge"
+)
+
+// Bounds of one request. An order waits for the loop's next cycle, hence its longer time.
+const (
+	maxOrderBytes  = 4 << 10
+	headerTimeout  = 5 * time.Second
+	readTimeout    = 10 * time.Second
+	orderTimeout   = 60 * time.Second
+	writeTimeout   = orderTimeout + 15*time.Second
+	idleTimeout    = 30 * time.Second
+	maxHeaderBytes = 8 << 10
+)
+
+// Server answers on the control socket. View may be called from many goroutines; Order is given the order with By already set to the
+// peer, and returns what happened in words. Operator says whether a uid may give orders.
+type Server struct {
+	View     func() *bridge.View
+	Order    func(context.Context, bridge.Order) (string, error)
+	Operator func(uid uint32) bool
+}
+
+// Serve listens on path and answers until ctx ends. A socket file left by a dead process is replaced; one that somebody answers on is
+// [ErrInUse].
+func Serve(ctx context.Context, path string, mode fs.FileMode, gid int, s Server) error {
+	l, err := Listen(path, mode, gid)
+	if err != nil {
+		return err
+	}
+	return s.Serve(ctx, l)
+}
+
+// Serve answers on l until ctx ends, and closes l. Requests in progress get a second to finish.
+func (s Server) Serve(ctx context.Context, l net.Listener) error {
+	srv := &http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: func(c context.Context, conn net.Conn) context.Context {
+			if p, ok := conn.(*peerConn); ok {
+				return context.WithValue(c, peerKey{}, p.uid)
+			}
+			return c
+		},
+	}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if srv.Shutdown(grace) != nil {
+			srv.Close()
+		}
+	})
+	err := srv.Serve(newPeerListener(l))
+	if !stop() {
+		<-stopped
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("control socket: %w", err)
+}
+
+type peerKey struct{}
+
+func (s Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	get := func(path string, answer func(*bridge.View, *http.Request) (any, error)) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet {
+				w.Header().Set("Allow", http.MethodGet)
+				refuse(w, http.StatusMethodNotAllowed, "only GET here")
+				return
+			}
+			v := s.View()
+			if v == nil {
+				refuse(w, http.StatusServiceUnavailable, "the daemon has not looked at Slurm yet: try again in a moment")
+				return
+			}
+			doc, err := answer(v, r)
+			if err != nil {
+				refuse(w, statusOf(err), err.Error())
+				return
+			}
+			reply(w, http.StatusOK, doc)
+		})
+	}
+	get(PathStatus, func(v *bridge.View, _ *http.Request) (any, error) { return Status{View: *v}, nil })
+	get(PathJobs, func(v *bridge.View, _ *http.Request) (any, error) {
+		return Jobs{Schema: bridge.ViewSchema, Jobs: notNil(v.Jobs)}, nil
+	})
+	get(PathJob, func(v *bridge.View, r *http.Request) (any, error) {
+		j, err := Find(v.Jobs, strings.TrimPrefix(r.URL.Path, PathJob))
+		return Job{Schema: bridge.ViewSchema, Job: j}, err
+	})
+	get(PathPlan, func(v *bridge.View, _ *http.Request) (any, error) { return v.LastPlan, nil })
+	get(PathSnapshot, func(v *bridge.View, _ *http.Request) (any, error) { return v.Snapshot, nil })
+	mux.HandleFunc(PathOrder, s.order)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusNotFound, "no such path; this daemon speaks "+PathStatus+", "+PathJobs+", "+PathPlan+", "+PathSnapshot+", "+PathOrder)
+	})
+	return mux
+}
+
+func notNil(jobs []bridge.JobView) []bridge.JobView {
+	if jobs == nil {
+		return []bridge.JobView{}
+	}
+	return jobs
+}
+
+func (s Server) order(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		refuse(w, http.StatusMethodNotAllowed, "only POST here")
+		return
+	}
+	uid, ok := r.Context().Value(peerKey{}).(uint32)
+	if !ok || !s.Operator(uid) {
+		refuse(w, http.StatusForbidden, fmt.Sprintf("uid %d may not give orders: it is not among daemon.operators of the configuration", uid))
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxOrderBytes))
+	if err != nil {
+		if _, big := errors.AsType[*http.MaxBytesError](err); big {
+			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("an order has at most %d bytes", maxOrderBytes))
+			return
+		}
+		refuse(w, http.StatusBadRequest, "order: the body ended early")
+		return
+	}
+	o, err := decodeOrder(body)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	o.By = fmt.Sprintf("uid %d", uid)
+	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)
+	defer cancel()
+	text, err := s.Order(ctx, o)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		refuse(w, http.StatusGatewayTimeout, "the order was taken but no cycle has finished since: look at `unisched status`")
+	case err != nil:
+		refuse(w, http.StatusConflict, err.Error())
+	default:
+		reply(w, http.StatusOK, Result{Schema: bridge.ViewSchema, OK: true, Text: text})
+	}
+}
+
+// decodeOrder is strict: an order with a misspelt member must not become an order for all jobs.
+func decodeOrder(body []byte) (bridge.Order, error) {
+	var o bridge.Order
+	dec := json.NewDecoder(strings.NewReader(string(body)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&o); err != nil {
+		return o, fmt.Errorf("order: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return o, errors.New("order: text after the object")
+	}
+	switch {
+	case o.Kind != bridge.OrderPause && o.Kind != bridge.OrderResume && o.Kind != bridge.OrderRelease:
+		return o, fmt.Errorf("order: %.32q is none of pause, resume, release", o.Kind)
+	case o.Job < 0:
+		return o, fmt.Errorf("order: job %d is negative", o.Job)
+	case o.Job != 0 && o.Kind != bridge.OrderRelease:
+		return o, fmt.Errorf("order: %s is for all jobs and names none", o.Kind)
+	}
+	return o, nil
+}
+
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, ErrNoJob):
+		return http.StatusNotFound
+	case errors.Is(err, ErrManyJobs):
+		return http.StatusConflict
+	}
+	return http.StatusBadRequest
+}
+
+func refuse(w http.ResponseWriter, status int, text string) {
+	reply(w, status, Problem{Schema: bridge.ViewSchema, Error: text})
+}
+
+func reply(w http.ResponseWriter, status int, doc any) {
+	b, err := json.Marshal(doc)
+	if err != nil { // NaN or Inf in a document of ours: an answer all the same
+		status = http.StatusInternalServerError
+		b, _ = json.Marshal(Problem{Schema: bridge.ViewSchema, Error: "this document cannot be written: " + err.Error()})
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	w.Write(append(b, '\n'))
+}

@@ -1,0 +1,181 @@
+// Package siteconfig reads the site's configuration: strict TOML in, one [Site] out, with every fault at once, each with its file, line
+// and key. An unknown key is a fault: a misspelt limit that is silently ignored would be worse than a daemon that does not start.
+//
+// It refuses to act on what it reads: it opens no socket, resolves no host, and reads no file but the configuration itself. The daemon
+// and the command line call it.
+package siteconfig
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"unisched/bridge"
+)
+
+// DefaultPath is where the packages put the file. Files of conf.d beside it are merged over it, in the order of their names.
+const DefaultPath = "/etc/unisched/unisched.toml"
+
+// Site is the whole configuration. The zero value is not usable; start from [Defaults].
+type Site struct {
+	Bridge  bridge.Config
+	Slurm   Slurm
+	Daemon  Daemon
+	Planner Planner
+}
+
+// Slurm says how the cluster is reached.
+type Slurm struct {
+	// URL of slurmrestd: http(s)://host:port or unix:/path.
+	URL string
+	// TokenFile holds the JWT and is read again for every request, so that a timer may replace it. Empty: no token (unix socket).
+	TokenFile string
+	// User is sent as X-SLURM-USER-NAME.
+	User string
+	// Scontrol is the argument list that starts scontrol, for what REST cannot do. Empty: never.
+	Scontrol []string
+	// Timeout bounds small requests and writes, ListTimeout the reading of whole lists.
+	Timeout, ListTimeout time.Duration
+}
+
+// Daemon says where the daemon lives and who may talk to it.
+type Daemon struct {
+	StateDir      string
+	ControlSocket string
+	// SocketMode and SocketGroup decide who may connect to read. Empty group: the daemon's own.
+	SocketMode  fs.FileMode
+	SocketGroup string
+	// Operators may give orders (user names or uids); root always may.
+	Operators []string
+	// Listen is the TCP address for reports of the node watchers. Empty: none.
+	Listen string
+	// NodeKeyFile holds the key that signs these reports.
+	NodeKeyFile string
+	// TLSCertFile and TLSKeyFile switch the node listener to TLS. Both or none.
+	TLSCertFile, TLSKeyFile string
+	// LogLevel is debug, info, warn or error.
+	LogLevel string
+}
+
+// Planner bounds the policy.
+type Planner struct {
+	SolverLimit time.Duration
+	// RewardRatio is what an SLO job's GPU time is worth beside best effort's.
+	RewardRatio float64
+}
+
+// Defaults are the values of a site that sets nothing.
+func Defaults() Site {
+	return Site{
+		Bridge: bridge.Defaults(),
+		Slurm: Slurm{
+			URL: "http://127.0.0.1:6820", TokenFile: "/run/unisched-auth/token", User: "unisched",
+			Scontrol: []string{"scontrol"}, Timeout: 30 * time.Second, ListTimeout: 90 * time.Second,
+		},
+		Daemon: Daemon{
+			StateDir: "/var/lib/unisched", ControlSocket: "/run/unisched/control.sock", SocketMode: 0o666,
+			Listen: "", NodeKeyFile: "/etc/unisched/node.key", LogLevel: "info",
+		},
+		Planner: Planner{SolverLimit: 2 * time.Second, RewardRatio: 100},
+	}
+}
+
+// maxSocketPath is what a sockaddr_un holds on Linux, less the final zero and the suffix under which the socket is made.
+const maxSocketPath = 107 - 8
+
+// Validate says what is wrong with the values together, every fault at once.
+func (s Site) Validate() error {
+	var errs []error
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(validURL(s.Slurm.URL), "slurm.url %q is neither http(s)://host:port nor unix:/path", s.Slurm.URL)
+	bad(s.Slurm.TokenFile == "" || filepath.IsAbs(s.Slurm.TokenFile), "slurm.token_file %q is not absolute", s.Slurm.TokenFile)
+	bad(s.Slurm.Timeout >= time.Second && s.Slurm.Timeout <= time.Minute, "slurm.timeout %v is not within 1s..1m", s.Slurm.Timeout)
+	bad(s.Slurm.ListTimeout >= s.Slurm.Timeout && s.Slurm.ListTimeout <= 10*time.Minute,
+		"slurm.list_timeout %v is not within timeout..10m", s.Slurm.ListTimeout)
+	bad(len(s.Slurm.Scontrol) == 0 || s.Slurm.Scontrol[0] != "", "slurm.scontrol begins with an empty word")
+	bad(!strings.ContainsAny(s.Slurm.User, "\r\n:"), "slurm.user %q is no user name", s.Slurm.User)
+
+	d := s.Daemon
+	bad(filepath.IsAbs(d.StateDir), "daemon.state_dir %q is not absolute", d.StateDir)
+	bad(filepath.IsAbs(d.ControlSocket), "daemon.control_socket %q is not absolute", d.ControlSocket)
+	bad(len(d.ControlSocket) <= maxSocketPath, "daemon.control_socket is longer than %d bytes", maxSocketPath)
+	bad(d.SocketMode&^0o777 == 0 && d.SocketMode&0o600 == 0o600, "daemon.socket_mode %#o lacks 0600 or has more than 0777", uint32(d.SocketMode))
+	for _, o := range d.Operators {
+		bad(o != "" && !strings.ContainsAny(o, ": \t\n"), "daemon.operators: %q is no user name or uid", o)
+	}
+	if d.Listen != "" {
+		bad(validListen(d.Listen), "daemon.listen %q is not address:port", d.Listen)
+		bad(d.NodeKeyFile != "", "daemon.listen needs daemon.node_key_file: reports are signed")
+	}
+	bad((d.TLSCertFile == "") == (d.TLSKeyFile == ""), "daemon.tls_cert_file and tls_key_file go together")
+	bad(slices.Contains([]string{"debug", "info", "warn", "error"}, d.LogLevel), "daemon.log_level %q is none of debug, info, warn, error", d.LogLevel)
+
+	p := s.Planner
+	bad(p.SolverLimit >= 10*time.Millisecond && p.SolverLimit <= s.Bridge.Unit, "planner.solver_limit %v is not within 10ms..bridge.unit", p.SolverLimit)
+	bad(p.RewardRatio >= 1 && p.RewardRatio <= 1e6, "planner.reward_ratio %v is not within 1..1e6", p.RewardRatio)
+	if err := s.Bridge.Validate(); err != nil {
+		for _, e := range split(err) {
+			errs = append(errs, fmt.Errorf("bridge.%w", e))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// split undoes errors.Join.
+func split(err error) []error {
+	if j, ok := err.(interface{ Unwrap() []error }); ok {
+		return j.Unwrap()
+	}
+	return []error{err}
+}
+
+func validURL(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return false
+	}
+	switch u.Scheme {
+	case "unix":
+		return u.Host == "" && filepath.IsAbs(u.Path)
+	case "http", "https":
+		return u.Hostname() != "" && (u.Path == "" || u.Path == "/")
+	}
+	return false
+}
+
+func validListen(s string) bool {
+	_, port, err := net.SplitHostPort(s)
+	n, err2 := strconv.Atoi(port)
+	return err == nil && err2 == nil && n >= 0 && n <= 65535
+}
+
+// OperatorUIDs resolves the operators; lookup turns a user name into a uid. Unknown names are left out of the set, so that a deleted
+// account never stops the daemon, and named in the error.
+func (d Daemon) OperatorUIDs(lookup func(name string) (uint32, error)) (map[uint32]bool, error) {
+	set := map[uint32]bool{0: true}
+	var errs []error
+	for _, o := range d.Operators {
+		if n, err := strconv.ParseUint(o, 10, 32); err == nil {
+			set[uint32(n)] = true
+			continue
+		}
+		uid, err := lookup(o)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("operator %q: %w", o, err))
+			continue
+		}
+		set[uid] = true
+	}
+	return set, errors.Join(errs...)
+}
