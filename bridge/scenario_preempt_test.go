@@ -37,7 +37,7 @@ func (w *world) fill(n int, seconds int64) (names []string) {
 
 // urgent submits a strict job of 4 GPUs that has to start soon.
 func (w *world) urgent(name string, seconds int64, deadline time.Duration) {
-	w.submit(name, slurmsim.Submission{GPUsPerNode: 4, Nodes: 1, Body: training(seconds), User: "bob", UID: 1002,
+	w.submit(name, slurmsim.Submission{GPUsPerNode: 4, Nodes: 1, Body: training(seconds), User: "bob", UID: 1002, TimeLimit: time.Duration(seconds*5/4) * time.Second,
 		Comment: fmt.Sprintf("unisched:class=strict,deadline=now+%ds,ckpt=B:USR1,profile=skip,stop=iters:%d", int(deadline.Seconds()), seconds)})
 }
 

@@ -33,8 +33,11 @@ func (m *memory) Append(entries ...journal.Entry) error {
 	return nil
 }
 
-func (m *memory) Compact(entries []journal.Entry) error { m.entries = slices.Clone(entries); return nil }
-func (m *memory) Size() int64                            { return int64(len(m.entries)) }
+func (m *memory) Compact(entries []journal.Entry) error {
+	m.entries = slices.Clone(entries)
+	return nil
+}
+func (m *memory) Size() int64 { return int64(len(m.entries)) }
 
 func (m *memory) latest() []journal.Entry {
 	at := map[string]int{}
@@ -102,24 +105,24 @@ func (w *wire) write(op string, id slurm.JobID, detail string, do func() error) 
 	return err
 }
 
-func (w *wire) Update(ctx context.Context, id slurm.JobID, u slurm.Update) error {
-	return w.write("update", id, updateText(u), func() error { return w.Cluster.Update(ctx, id, u) })
+func (w *wire) Update(ctx context.Context, ref slurm.Ref, u slurm.Update) error {
+	return w.write("update", ref.ID, updateText(u), func() error { return w.Cluster.Update(ctx, ref, u) })
 }
 
-func (w *wire) Signal(ctx context.Context, id slurm.JobID, s slurm.Signal) error {
-	return w.write("signal", id, "", func() error { return w.Cluster.Signal(ctx, id, s) })
+func (w *wire) Signal(ctx context.Context, ref slurm.Ref, s slurm.Signal) error {
+	return w.write("signal", ref.ID, "", func() error { return w.Cluster.Signal(ctx, ref, s) })
 }
 
-func (w *wire) Requeue(ctx context.Context, id slurm.JobID) error {
-	return w.write("requeue", id, "", func() error { return w.Cluster.Requeue(ctx, id) })
+func (w *wire) Requeue(ctx context.Context, ref slurm.Ref) error {
+	return w.write("requeue", ref.ID, "", func() error { return w.Cluster.Requeue(ctx, ref) })
 }
 
-func (w *wire) Rerun(ctx context.Context, id slurm.JobID) error {
-	return w.write("rerun", id, "", func() error { return w.Cluster.Rerun(ctx, id) })
+func (w *wire) Rerun(ctx context.Context, ref slurm.Ref) error {
+	return w.write("rerun", ref.ID, "", func() error { return w.Cluster.Rerun(ctx, ref) })
 }
 
-func (w *wire) ClearRequiredNodes(ctx context.Context, id slurm.JobID) error {
-	return w.write("unpin", id, "", func() error { return w.Cluster.ClearRequiredNodes(ctx, id) })
+func (w *wire) ClearRequiredNodes(ctx context.Context, ref slurm.Ref) error {
+	return w.write("unpin", ref.ID, "", func() error { return w.Cluster.ClearRequiredNodes(ctx, ref) })
 }
 
 func updateText(u slurm.Update) string {

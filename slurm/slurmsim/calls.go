@@ -54,12 +54,12 @@ func (c *Cluster) Job(_ context.Context, id slurm.JobID) (slurm.Job, error) {
 }
 
 // Update changes one job. As in Slurm it is not atomic: what was changed before a refusal stays changed.
-func (c *Cluster) Update(_ context.Context, id slurm.JobID, u slurm.Update) error {
+func (c *Cluster) Update(_ context.Context, ref slurm.Ref, u slurm.Update) error {
 	const op = "update job"
 	if err := u.Check(); err != nil {
 		return err
 	}
-	j, err := c.known(op, id)
+	j, err := c.known(op, ref.ID)
 	if err != nil {
 		return err
 	}
@@ -185,9 +185,9 @@ func (c *Cluster) hold(j *job, on bool, why string) {
 }
 
 // Signal sends a signal to a running job.
-func (c *Cluster) Signal(_ context.Context, id slurm.JobID, s slurm.Signal) error {
+func (c *Cluster) Signal(_ context.Context, ref slurm.Ref, s slurm.Signal) error {
 	const op = "signal job"
-	j, err := c.known(op, id)
+	j, err := c.known(op, ref.ID)
 	if err != nil {
 		return err
 	}
@@ -206,9 +206,9 @@ func (c *Cluster) Signal(_ context.Context, id slurm.JobID, s slurm.Signal) erro
 }
 
 // Requeue sends an unfinished job back to the queue; a finished job is refused.
-func (c *Cluster) Requeue(_ context.Context, id slurm.JobID) error {
+func (c *Cluster) Requeue(_ context.Context, ref slurm.Ref) error {
 	const op = "requeue job"
-	j, err := c.known(op, id)
+	j, err := c.known(op, ref.ID)
 	switch {
 	case err != nil:
 		return err
@@ -224,9 +224,9 @@ func (c *Cluster) Requeue(_ context.Context, id slurm.JobID) error {
 }
 
 // Rerun puts a finished job back into the queue.
-func (c *Cluster) Rerun(_ context.Context, id slurm.JobID) error {
+func (c *Cluster) Rerun(_ context.Context, ref slurm.Ref) error {
 	const op = "rerun job"
-	j, err := c.known(op, id)
+	j, err := c.known(op, ref.ID)
 	switch {
 	case err != nil:
 		return err
@@ -248,9 +248,9 @@ func (c *Cluster) Rerun(_ context.Context, id slurm.JobID) error {
 }
 
 // ClearRequiredNodes takes the node list off a pending job.
-func (c *Cluster) ClearRequiredNodes(_ context.Context, id slurm.JobID) error {
+func (c *Cluster) ClearRequiredNodes(_ context.Context, ref slurm.Ref) error {
 	const op = "clear required nodes"
-	j, err := c.known(op, id)
+	j, err := c.known(op, ref.ID)
 	switch {
 	case err != nil:
 		return err

@@ -50,6 +50,8 @@ type job struct {
 	start, end time.Time
 	exit, sig  int
 	requeueing bool // the run that is completing goes back to the queue
+	lastNodes  []*node
+	lastEnd    time.Time
 
 	alloc  []share
 	run    *run

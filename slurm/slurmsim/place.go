@@ -248,6 +248,10 @@ func (c *Cluster) take(j *job, shares []share) {
 }
 
 func (c *Cluster) free(j *job) {
+	j.lastNodes = j.lastNodes[:0]
+	for _, s := range j.alloc {
+		j.lastNodes = append(j.lastNodes, s.node)
+	}
 	for _, s := range j.alloc {
 		s.node.freeGPUs += s.gpus
 		s.node.freeCPUs += s.cpus

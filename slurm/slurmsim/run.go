@@ -3,6 +3,7 @@ package slurmsim
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"time"
 
 	"unisched/hooks/progress"
@@ -82,6 +83,11 @@ func (c *Cluster) begins(j *job, shares []share) {
 	}
 	if j.limit > 0 {
 		c.watchLimit(r)
+	}
+	if second(c.now).Equal(second(j.lastEnd)) && slices.ContainsFunc(shares, func(s share) bool { return slices.Contains(j.lastNodes, s.node) }) {
+		// slurmd takes a credential made in the second of the last run's end for one of that run, and refuses to launch.
+		c.at(c.now.Add(50*time.Millisecond), func() { r.ends(c, slurm.StateFailed, 0, 53) })
+		return
 	}
 	wait := b.Ready
 	if j.saved > 0 {
@@ -280,6 +286,7 @@ func (c *Cluster) finish(j *job, state slurm.BaseState, code, sig int) {
 func (c *Cluster) stopRun(j *job) {
 	if j.run != nil {
 		j.run.over = true
+		j.lastEnd = c.now
 	}
 	j.run = nil
 }
