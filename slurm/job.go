@@ -203,7 +203,7 @@ func (r *record) times(j *Job, w *jobWire) {
 	j.LastSched = r.instant("last_sched_evaluation", w.LastSched)
 	j.PreemptedAt = r.instant("preempt_time", w.Preempted)
 	j.TimeLimit, j.Unlimited = r.minutes("time_limit", w.TimeLimit)
-	if j.State == StatePending && j.Reason == "BeginTime" {
+	if j.State == StatePending && j.Eligible.After(j.Submit) {
 		j.Begin = j.Eligible
 	}
 }

@@ -3,6 +3,7 @@ package slurm
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -148,6 +149,13 @@ func readPartition(data raw) (p Partition, ok bool) {
 	if p.Name = r.text("name", w.Name); p.Name == "" {
 		return Partition{}, false
 	}
+	// A limit that cannot be read must not pass for no limit.
+	for name, f := range map[string]raw{"accounts": w.Accounts, "groups": w.Groups, "qos": w.QOS, "defaults": w.Defaults,
+		"maximums": w.Maximums, "minimums": w.Minimums, "priority": w.Priority, "partition": w.Partition} {
+		if !absent(f) && !emptyBox(f) && f[0] != '{' {
+			r.note(name)
+		}
+	}
 	for _, s := range r.list("state", dig(w.Partition, "state")) {
 		p.Up = p.Up || strings.EqualFold(s, "UP")
 	}
@@ -230,13 +238,12 @@ func readReservation(data raw) (v Reservation, ok bool) {
 	return v, true
 }
 
-// readJobState understands one record of the cheap poll, whose id may be a
-// number or a text such as "12_3", "12_[4-9]" or "12+1".
+// readJobState understands one record of the cheap poll. Its id is the text
+// "12", or "12_3" for a task, in which 12 is the record's raw id; a het
+// component ("12+1") is noted.
 func readJobState(data raw) (s JobState, ok bool) {
 	var w struct {
 		JobID      raw `json:"job_id"`
-		ArrayJobID raw `json:"array_job_id"`
-		ArrayTask  raw `json:"array_task_id"`
 		State      raw `json:"state"`
 		JobState   raw `json:"job_state"`
 		StateFlags raw `json:"state_flags"`
@@ -245,21 +252,25 @@ func readJobState(data raw) (s JobState, ok bool) {
 		return JobState{}, false
 	}
 	r := &record{}
-	id, known := readNumber(w.JobID)
-	if !known {
-		text := r.text("job_id", w.JobID)
-		digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
-		id, known = plainNumber(text[:digits])
+	s.Task = -1
+	text := r.text("job_id", w.JobID)
+	id, task, isTask := strings.Cut(text, "_")
+	if isTask {
+		if t, err := strconv.ParseInt(task, 10, 32); err == nil && t >= 0 {
+			s.Task = int(t)
+		} else if !strings.HasPrefix(task, "[") {
+			r.note("job_id")
+		}
+	}
+	id, _, isHet := strings.Cut(id, "+")
+	if isHet {
 		r.note("job_id")
 	}
-	if !known || id.n <= 0 {
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil || n <= 0 {
 		return JobState{}, false
 	}
-	s.ID, s.Task = JobID(id.n), -1
-	s.Array = JobID(r.integer("array_job_id", w.ArrayJobID))
-	if task, plain := readNumber(w.ArrayTask); plain && task.set && s.Array > 0 {
-		s.Task = int(min(task.n, 1<<31-1))
-	}
+	s.ID = JobID(n)
 	if absent(w.State) {
 		w.State = w.JobState
 	}

@@ -172,11 +172,12 @@ func (c *Client) jobs(ctx context.Context, odd tally, since time.Time) ([]Job, a
 		return cmp.Or(cmp.Compare(a.ID, b.ID), b.Submit.Compare(a.Submit))
 	})
 	// One id in several records: the newest one is the job.
-	unique := slices.CompactFunc(jobs, func(a, b Job) bool { return a.ID == b.ID })
-	if n := a.count - len(unique); n > 0 && len(unique) < len(jobs) {
-		odd["job.double"] += len(jobs) - len(unique)
+	before := len(jobs)
+	jobs = slices.CompactFunc(jobs, func(a, b Job) bool { return a.ID == b.ID })
+	if doubles := before - len(jobs); doubles > 0 {
+		odd["job.double"] += doubles
 	}
-	return unique, a, nil
+	return jobs, a, nil
 }
 
 // JobsSince reads all jobs when any changed after since, a time that an

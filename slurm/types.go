@@ -161,8 +161,8 @@ type Job struct {
 	// Requeue says whether the job may be requeued.
 	Requeue bool
 
-	// Begin is the eligible time of a job that waits for its begin time, else
-	// zero: Slurm does not show the wish itself.
+	// Begin is the begin time of a waiting job, zero when it has none: Slurm
+	// shows it as an eligible time later than the submission.
 	Submit, Eligible, Begin time.Time
 	Start, End, Deadline    time.Time
 	LastSched, PreemptedAt  time.Time
@@ -328,9 +328,10 @@ type Reservation struct {
 
 // JobState is the cheap answer of the poll: id, state and flags.
 type JobState struct {
-	ID    JobID
-	Array JobID // 0 for a plain job
-	// Task is as Job.ArrayTask.
+	// ID is the raw id. All waiting tasks of an array have the array's id and
+	// one JobState each.
+	ID JobID
+	// Task is the task's number, -1 for a plain job.
 	Task  int
 	State BaseState
 	Flags []string
@@ -394,10 +395,11 @@ type Update struct {
 	ExcludedNodes Opt[[]string] // empty clears
 	// Nodes is the exact number of nodes; with RequiredNodes it is their
 	// number and may be left out.
-	Nodes       Opt[int]
-	Tasks       Opt[int]
+	Nodes Opt[int]
+	Tasks Opt[int]
+	// CPUsPerTask sets the CPUs. There is no total of CPUs here: set after a
+	// change of tasks it leaves the job in BadConstraints.
 	CPUsPerTask Opt[int]
-	MinCPUs     Opt[int] // total
 	// TRESPerNode and TRESPerJob are "gres/gpu:4"; empty clears.
 	TRESPerNode, TRESPerJob Opt[string]
 

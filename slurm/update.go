@@ -84,7 +84,7 @@ func (u Update) checkSize() error {
 	for _, n := range []struct {
 		name string
 		v    Opt[int]
-	}{{"tasks", u.Tasks}, {"cpus per task", u.CPUsPerTask}, {"minimum cpus", u.MinCPUs}} {
+	}{{"tasks", u.Tasks}, {"cpus per task", u.CPUsPerTask}} {
 		if n.v.Set && (n.v.Value < 1 || n.v.Value > maxTasks) {
 			return fmt.Errorf("%s out of range", n.name)
 		}
@@ -153,7 +153,6 @@ func (u Update) body() map[string]any {
 	})
 	put(b, "tasks", u.Tasks, func(v int) any { return v })
 	put(b, "cpus_per_task", u.CPUsPerTask, func(v int) any { return v })
-	put(b, "minimum_cpus", u.MinCPUs, func(v int) any { return v })
 	put(b, "tres_per_node", u.TRESPerNode, func(v string) any { return v })
 	put(b, "tres_per_job", u.TRESPerJob, func(v string) any { return v })
 	put(b, "partition", u.Partition, func(v string) any { return v })
@@ -199,7 +198,6 @@ func (u Update) arguments() []string {
 	add(u.ExcludedNodes.Set, "ExcNodeList", strings.Join(u.ExcludedNodes.Value, ","))
 	add(u.Tasks.Set, "NumTasks", strconv.Itoa(u.Tasks.Value))
 	add(u.CPUsPerTask.Set, "CPUsPerTask", strconv.Itoa(u.CPUsPerTask.Value))
-	add(u.MinCPUs.Set, "NumCPUs", strconv.Itoa(u.MinCPUs.Value))
 	add(u.TRESPerNode.Set, "TresPerNode", u.TRESPerNode.Value)
 	add(u.TRESPerJob.Set, "TresPerJob", u.TRESPerJob.Value)
 	add(u.Partition.Set, "Partition", u.Partition.Value)

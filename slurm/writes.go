@@ -173,7 +173,7 @@ func (c *Client) Submit(ctx context.Context, s SubmitRequest) (JobID, error) {
 }
 
 func checkRef(op string, ref Ref) error {
-	if ref.ID <= 0 || ref.Array < 0 || (ref.Tasks != "") != (ref.Array > 0 && ref.Tasks != "") ||
+	if ref.ID <= 0 || ref.Array < 0 || ref.Tasks != "" && ref.Array == 0 ||
 		strings.Trim(ref.Tasks, "0123456789-,[]:") != "" {
 		return &Error{Kind: ErrInvalid, Op: op, Msg: "job reference " + strconv.Quote(ref.String())}
 	}

@@ -15,7 +15,7 @@ type floor struct {
 	cpus    []int
 	mem     []int64
 	tenants []int
-	alone   []bool
+	alone   []int // tenants that want the node for themselves
 }
 
 func newFloor(in *instance) *floor {
@@ -23,7 +23,7 @@ func newFloor(in *instance) *floor {
 	for _, n := range in.nodes {
 		f.gpus, f.cpus, f.mem = append(f.gpus, n.gpus), append(f.cpus, n.cpus), append(f.mem, n.mem)
 	}
-	f.tenants, f.alone = make([]int, len(in.nodes)), make([]bool, len(in.nodes))
+	f.tenants, f.alone = make([]int, len(in.nodes)), make([]int, len(in.nodes))
 	return f
 }
 
@@ -39,7 +39,7 @@ func (f *floor) take(j *job, p planner.Placement, sign int) {
 		f.mem[i] -= int64(sign) * j.Needs.MemMB(sh.GPUs)
 		f.tenants[i] += sign
 		if j.Needs.Exclusive {
-			f.alone[i] = sign > 0
+			f.alone[i] += sign
 		}
 	}
 }
@@ -48,7 +48,7 @@ func (f *floor) take(j *job, p planner.Placement, sign int) {
 func (f *floor) holds(j *job, i, g int) bool {
 	n := f.in.nodes[i]
 	cpus, mem := j.Needs.CPUs(g), j.Needs.MemMB(g)
-	return n.usable && f.gpus[i] >= g && (cpus <= 0 || f.cpus[i] >= cpus) && (mem <= 0 || f.mem[i] >= mem) && !f.alone[i] &&
+	return n.usable && f.gpus[i] >= g && (cpus <= 0 || f.cpus[i] >= cpus) && (mem <= 0 || f.mem[i] >= mem) && f.alone[i] == 0 &&
 		!(j.Needs.Exclusive && (n.held || f.tenants[i] > 0))
 }
 
@@ -60,7 +60,7 @@ func (f *floor) stays(j *job) bool {
 			continue
 		}
 		cpus, mem := j.Needs.CPUs(sh.GPUs), j.Needs.MemMB(sh.GPUs)
-		if f.gpus[i] < sh.GPUs || cpus > 0 && f.cpus[i] < cpus || mem > 0 && f.mem[i] < mem || f.alone[i] ||
+		if f.gpus[i] < sh.GPUs || cpus > 0 && f.cpus[i] < cpus || mem > 0 && f.mem[i] < mem || f.alone[i] > 0 ||
 			j.Needs.Exclusive && (f.in.nodes[i].held || f.tenants[i] > 0) {
 			return false
 		}
@@ -71,58 +71,56 @@ func (f *floor) stays(j *job) bool {
 // place finds nodes for an option: under one switch when it spans nodes and one switch can hold it, else anywhere in its pool. Each share
 // goes where it breaks the smallest block.
 func (f *floor) place(j *job, o option) (planner.Placement, bool) {
-	nodes := f.in.pools[o.pool].nodes
-	if len(o.shape) > 1 {
-		if p, ok := f.placeUnderSwitch(j, o, nodes); ok {
+	pool := &f.in.pools[o.pool]
+	if len(o.shape) > 1 && len(pool.switches) > 0 {
+		if p, ok := f.placeUnderSwitch(j, o, pool.switches); ok {
 			return p, true
 		}
 	}
-	return f.placeOn(j, o.shape, nodes, "", false)
+	return f.placeOn(j, o.shape, pool.nodes)
 }
 
-func (f *floor) placeUnderSwitch(j *job, o option, nodes []int) (planner.Placement, bool) {
-	free := map[string]int{} // summed, then sorted by a total key
-	var names []string
-	for _, i := range nodes {
-		sw := f.in.s.Nodes[i].Switch
-		if _, ok := free[sw]; !ok {
-			names = append(names, sw)
+// placeUnderSwitch tries the switches with the fewest free GPUs first.
+func (f *floor) placeUnderSwitch(j *job, o option, switches [][]int) (planner.Placement, bool) {
+	free, order := make([]int, len(switches)), make([]int, 0, len(switches))
+	for k, nodes := range switches {
+		for _, i := range nodes {
+			free[k] += max(0, f.gpus[i])
 		}
-		free[sw] += max(0, f.gpus[i])
+		if free[k] >= o.gpus {
+			order = append(order, k)
+		}
 	}
-	if len(names) < 2 {
-		return nil, false
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(free[a], free[b]), cmp.Compare(a, b)) })
-	for _, sw := range names {
-		if sw != "" && free[sw] >= o.gpus {
-			if p, ok := f.placeOn(j, o.shape, nodes, sw, true); ok {
-				return p, true
-			}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(free[a], free[b]), cmp.Compare(a, b)) })
+	for _, k := range order {
+		if p, ok := f.placeOn(j, o.shape, switches[k]); ok {
+			return p, true
 		}
 	}
 	return nil, false
 }
 
-func (f *floor) placeOn(j *job, shape planner.Shape, nodes []int, sw string, one bool) (planner.Placement, bool) {
-	shares := make([]planner.Share, 0, len(shape))
+func (f *floor) placeOn(j *job, shape planner.Shape, nodes []int) (planner.Placement, bool) {
 	used := make([]int, 0, len(shape))
 	for _, g := range shape {
 		best, bestRank := -1, 0
 		for _, i := range nodes {
-			if one && f.in.s.Nodes[i].Switch != sw {
-				continue
-			}
 			rank, ok := cell.Fit(f.gpus[i], g)
 			if ok && (best < 0 || rank < bestRank) && f.holds(j, i, g) && !slices.Contains(used, i) {
 				best, bestRank = i, rank
+				if rank == 0 {
+					break // nothing fits better
+				}
 			}
 		}
 		if best < 0 {
 			return nil, false
 		}
 		used = append(used, best)
-		shares = append(shares, planner.Share{Node: f.in.s.Nodes[best].Name, GPUs: g})
+	}
+	shares := make([]planner.Share, len(shape))
+	for k, i := range used {
+		shares[k] = planner.Share{Node: f.in.s.Nodes[i].Name, GPUs: shape[k]}
 	}
 	return planner.NewPlacement(shares...), true
 }
@@ -230,6 +228,7 @@ func (r *packed) reprieve(in *instance) {
 
 // fillFree starts waiting jobs on GPUs that are left.
 func (r *packed) fillFree(in *instance) {
+	full := make([]bool, in.alike) // options that found no hole: nothing gets free in here
 	for _, ji := range r.byGain(in, func(j *job) bool { return j.State == planner.Waiting }) {
 		j := &in.jobs[ji]
 		if c := j.cols[r.choice[ji]]; c.kind != wait || j.idle != "" {
@@ -244,11 +243,15 @@ func (r *packed) fillFree(in *instance) {
 			if ci < 0 || j.cols[ci].obj < j.cols[r.choice[ji]].obj {
 				continue
 			}
+			if full[j.opts[k].like] {
+				continue
+			}
 			if p, ok := r.floor.place(j, j.opts[k]); ok {
 				r.choice[ji], r.places[ji] = ci, p
 				r.floor.take(j, p, 1)
 				break
 			}
+			full[j.opts[k].like] = true
 		}
 	}
 }

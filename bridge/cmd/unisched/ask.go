@@ -1,0 +1,205 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"unisched/bridge"
+	"unisched/bridge/control"
+)
+
+// staleAfter is the age at which the daemon's view says nothing about now.
+const staleAfter = time.Minute
+
+func (a *app) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Is the daemon well, and what does it do?", Args: cobra.NoArgs,
+		Long: "Shows the daemon's last cycle. Exit code 3 when it is degraded: Slurm unreachable, snapshot suspect, view old.",
+		RunE: do(func(cmd *cobra.Command, _ []string) error {
+			return a.show(cmd, control.PathStatus, func(raw []byte) error {
+				v, err := decode[bridge.View](raw)
+				if err != nil {
+					return err
+				}
+				bad := a.degraded(v)
+				if a.output == "table" {
+					a.status(v, bad)
+				}
+				if len(bad) > 0 {
+					return coded{exitDegraded, nil}
+				}
+				return nil
+			})
+		}),
+	}
+}
+
+func decode[T any](raw []byte) (T, error) {
+	var doc T
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return doc, fmt.Errorf("answer of the daemon: %w", err)
+	}
+	return doc, nil
+}
+
+// degraded says what keeps the daemon from its work.
+func (a *app) degraded(v bridge.View) []string {
+	var bad []string
+	if v.Trouble != "" {
+		bad = append(bad, "Slurm: "+v.Trouble)
+	}
+	if v.Suspect != "" {
+		bad = append(bad, "nothing disruptive is done: "+v.Suspect)
+	}
+	if age := a.now().Sub(v.At); age > staleAfter {
+		bad = append(bad, "no cycle has finished for "+span(age))
+	}
+	return bad
+}
+
+func (a *app) status(v bridge.View, bad []string) {
+	state := "well"
+	if v.Paused {
+		state = "paused: jobs are plain Slurm jobs until `unisched resume`"
+	}
+	if len(bad) > 0 {
+		state = "degraded"
+	}
+	item(a.out, "State", "%s", state)
+	for _, b := range bad {
+		item(a.out, "", "%s", b)
+	}
+	item(a.out, "Stage", "%s, unit %s", v.Stage, span(v.Unit))
+	item(a.out, "Slurm", "%s %s, API %s, seen %s", v.Cluster, v.Slurm, v.API, a.moment(v.SeenAt))
+	item(a.out, "Cycle", "%d, %s", v.Cycle, a.moment(v.At))
+	item(a.out, "Next plan", "%s", a.moment(v.NextPlan))
+	item(a.out, "GPUs", "%d: %d managed, %d other, %d free", v.GPUs.Total, v.GPUs.Managed, v.GPUs.Other, v.GPUs.Free)
+	var counts []string
+	for _, c := range v.Counts {
+		counts = append(counts, fmt.Sprintf("%d %s", c.Jobs, c.Phase))
+	}
+	if counts == nil {
+		counts = []string{"none"}
+	}
+	item(a.out, "Jobs", "%s", strings.Join(counts, ", "))
+	item(a.out, "Actions", "%d done, %d refused, %d unknown", v.Actions.Done, v.Actions.Refused, v.Actions.Unknown)
+	item(a.out, "Rounds", "%d, %d of them without the solver", v.Actions.Rounds, v.Actions.Greedy)
+}
+
+func (a *app) jobsCommand() *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use: "jobs", Short: "The jobs, one a line", Args: cobra.NoArgs,
+		RunE: do(func(cmd *cobra.Command, _ []string) error {
+			return a.show(cmd, control.PathJobs, func(raw []byte) error {
+				d, err := decode[control.Jobs](raw)
+				if err == nil && a.output == "table" {
+					a.jobs(d.Jobs, all)
+				}
+				return err
+			})
+		}),
+	}
+	c.Flags().BoolVarP(&all, "all", "a", false, "also the unmanaged jobs and those that have ended")
+	return c
+}
+
+func (a *app) jobs(jobs []bridge.JobView, all bool) {
+	t := table{head: []string{"JOB", "NAME", "USER", "CLASS", "PHASE", "GPUS", "LEASE", "DUE", "FINISH", ""},
+		bound: []int{20, 16, 8, 8, 10, 4, 7, 7, 7, 2}, flex: 1}
+	hidden := 0
+	for _, j := range jobs {
+		if !all && !j.Phase.Ours() {
+			hidden++
+			continue
+		}
+		t.add(j.Ref, j.Name, j.User, shortClass(string(j.Class)), shortPhase(j.Phase), strconv.Itoa(j.GPUs), a.ahead(j.LeaseUntil),
+			a.ahead(lastDeadline(j)), a.ahead(finish(j)), note(j))
+	}
+	t.write(a.out)
+	if hidden > 0 {
+		fmt.Fprintf(a.out, "(%d unmanaged or ended: --all)\n", hidden)
+	}
+}
+
+func shortClass(c string) string {
+	if c == "besteffort" {
+		return "best"
+	}
+	return c
+}
+
+func shortPhase(p bridge.Phase) string {
+	if p == bridge.Checkpointing {
+		return "checkpoint"
+	}
+	return string(p)
+}
+
+// note is one mark: ! at risk, * cannot be preempted.
+func note(j bridge.JobView) string {
+	n := ""
+	if risk(j) != "" {
+		n = "!"
+	}
+	if j.NoPreempt != "" {
+		n += "*"
+	}
+	return n
+}
+
+func finish(j bridge.JobView) time.Time {
+	if !j.Ended.IsZero() {
+		return j.Ended
+	}
+	return j.Forecast
+}
+
+func lastDeadline(j bridge.JobView) time.Time {
+	if len(j.Tiers) == 0 {
+		return time.Time{}
+	}
+	return j.Tiers[len(j.Tiers)-1].At
+}
+
+func (a *app) jobCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "job ID", Short: "One job in short", Args: cobra.ExactArgs(1),
+		RunE: do(func(cmd *cobra.Command, args []string) error { return a.one(cmd, args[0], a.job) }),
+	}
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "explain ID", Short: "Why a job waits or runs, what is expected, and what was done to it", Args: cobra.ExactArgs(1),
+		Long: "Explains one job: Slurm's reason, ours, lease, forecast, deadline, estimate, events, and what was changed.\n" +
+			"Exit code 2 when its deadline is at risk or it can never run.",
+		RunE: do(func(cmd *cobra.Command, args []string) error { return a.one(cmd, args[0], a.explain) }),
+	}
+}
+
+// one shows one job and turns what is at risk into the exit code.
+func (a *app) one(cmd *cobra.Command, ref string, show func(bridge.JobView)) error {
+	if err := control.CheckRef(ref); err != nil {
+		return coded{exitUsage, err}
+	}
+	return a.show(cmd, control.PathJob+url.PathEscape(ref), func(raw []byte) error {
+		d, err := decode[control.Job](raw)
+		if err != nil {
+			return err
+		}
+		if a.output == "table" {
+			show(d.Job)
+		}
+		if risk(d.Job) != "" {
+			return coded{exitRisk, nil}
+		}
+		return nil
+	})
+}
