@@ -68,7 +68,18 @@ func (w *world) checkReturns(name string, least int) {
 }
 
 func TestScenarioStrictJobIsSavedByAPreemption(t *testing.T) {
-	w := newWorld(t, site{})
+	for name, sim := range map[string]slurmsim.Config{
+		"usual":           {},
+		"long completing": {Completing: 25 * time.Second},
+		"slow scheduler":  {LatencyMin: 8 * time.Second, LatencyMax: 20 * time.Second},
+		"other seed":      {Seed: 7},
+	} {
+		t.Run(name, func(t *testing.T) { strictIsSaved(t, site{sim: sim}) })
+	}
+}
+
+func strictIsSaved(t *testing.T, s site) {
+	w := newWorld(t, s)
 	long := w.fill(3, 3*3600)
 	w.urgent("strict", 1200, 45*time.Minute)
 	w.until(45*time.Minute, "the strict job ends", w.finished("strict"))
