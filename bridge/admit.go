@@ -31,7 +31,9 @@ func (b *Bridge) admit(now time.Time, job slurm.Job) *Record {
 		Name: job.Name, User: job.User, Account: job.Account, QOS: job.QOS, Comment: job.Comment, Wish: wish,
 		Since: now, Original: originalOf(job), dirty: true,
 	}
-	rec.Changed.Begin = pluginBegin(job)
+	if rec.Changed.Begin = pluginBegin(job); rec.Changed.Begin.IsZero() && job.Restarts == 0 && job.Begin.After(now) {
+		rec.Original.Begin = job.Begin
+	}
 	if err == nil {
 		err = b.unmanageable(job, wish)
 	}
@@ -165,6 +167,24 @@ func (b *Bridge) profileStepOver(now time.Time, rec *Record) {
 		rec.note(now, "profiled", rec.Estimate.Basis)
 	}
 	rec.dirty = true
+}
+
+// profilePatience is how many units a profile step may wait for its GPUs.
+const profilePatience = 3
+
+// profileStepSkipped leaves a step out that found no place for long: measuring less is better than waiting more.
+func (b *Bridge) profileStepSkipped(now time.Time, rec *Record) {
+	p := &rec.Profile
+	rec.note(now, "profile-skipped", fmt.Sprintf("no place for step %v within %v", p.Steps[0], profilePatience*b.cfg.Unit))
+	p.Steps = slices.Delete(p.Steps, 0, 1)
+	rec.Since = now
+	if len(p.Steps) == 0 {
+		p.Done, p.Note = true, "profiled in part: no place for the last step"
+		if len(rec.Samples) == 0 {
+			p.Note = "no place for a profile: measured in its first lease"
+		}
+		rec.enter(now, Waiting, "")
+	}
 }
 
 // stepTime is how long one profile step measures: all steps together take about one profile time.

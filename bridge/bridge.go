@@ -140,8 +140,9 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 		return fmt.Errorf("look at Slurm: %w", err)
 	}
 	b.judge(now, state)
+	reports := b.takeReports(now, b.parts.Reports())
 	b.follow(now, state)
-	b.takeReports(now)
+	b.takeReports(now, reports)
 
 	// 2. Estimate: speed, iterations left and suspension cost of every job.
 	b.estimate(now)

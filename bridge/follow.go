@@ -79,8 +79,8 @@ func (r *Record) same(job slurm.Job) bool {
 	switch {
 	case job.UID != r.UID, job.Restarts < r.Restart:
 		return false
-	case job.Restarts == r.Restart && !job.Submit.Equal(r.Submit):
-		return false
+	case job.Restarts == r.Restart && !job.Submit.Equal(r.Submit) && (r.Restart == 0 || job.Submit.Before(r.Submit)):
+		return false // a requeue raises the count when the run ends, and sets the submit time only when the nodes are done with it
 	case job.Submit.Before(r.FirstSubmit):
 		return false
 	}
@@ -154,18 +154,18 @@ func (r *Record) isOriginal(job slurm.Job) bool {
 
 // followRunning handles a job that Slurm shows running (or suspended).
 func (b *Bridge) followRunning(now time.Time, rec *Record, job slurm.Job) {
-	if job.Restarts != rec.Restart { // it ended and started again between two looks
+	again := job.Restarts != rec.Restart // it ended and started again between two looks
+	if again {
 		b.runOver(now, rec, job.Start)
 		rec.Restart = job.Restarts
 	}
 	if job.HasFlag(slurm.FlagCompleting) {
 		return
 	}
-	switch rec.Phase {
-	case Running, Profiling, Checkpointing:
-	case Released, Failed, Completed, Cancelled:
+	switch {
+	case rec.Phase.Ended() || rec.Phase == Released:
 		return
-	default:
+	case !rec.Phase.OnGPUs() || again:
 		b.runBegins(now, rec, job)
 	}
 	rec.Placement = placementOf(job)
@@ -214,7 +214,10 @@ func placementOf(job slurm.Job) planner.Placement {
 // followPending handles a job that Slurm shows pending.
 func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 	if rec.Phase.OnGPUs() || job.Restarts != rec.Restart {
-		at := job.Submit // a requeue sets the submit time
+		at := job.Submit // a requeue sets the submit time, when the nodes are done with the run
+		if !at.After(rec.Run.Start) {
+			at = now
+		}
 		b.runOver(now, rec, at)
 		rec.Restart = job.Restarts
 		rec.Changed.Begin = time.Time{} // Slurm has set its own
@@ -232,6 +235,9 @@ func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 		rec.enter(now, Requeueing, "")
 	}
 	b.readBlocks(now, rec, job)
+	if rec.Phase == Admitted && rec.Profile.Needed() && rec.Blocked == "" && b.acts(rec) && now.Sub(rec.Since) > profilePatience*b.cfg.Unit {
+		b.profileStepSkipped(now, rec)
+	}
 }
 
 // queuePhase is Waiting, or Admitted while the job still has to be profiled.

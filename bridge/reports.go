@@ -15,13 +15,15 @@ import (
 
 // takeReports folds what the nodes sent into the records. Reports are hostile: they count only for the run that Slurm shows, from the user that owns the
 // job; lines may come twice and in any order.
-func (b *Bridge) takeReports(now time.Time) {
-	for _, r := range b.parts.Reports() {
+//
+// It is called twice in a cycle: before Slurm's news is followed, since a job's last words explain how it ended, and after it, for the runs that
+// are new. What it could not place the first time it gives back.
+func (b *Bridge) takeReports(now time.Time, reports []progress.JobReport) (left []progress.JobReport) {
+	for _, r := range reports {
 		rec := b.records[slurm.JobID(r.Job)]
-		if rec == nil || rec.UID != int64(r.UID) || !(rec.Phase.Ours() || rec.Phase.Ended()) {
-			continue
-		}
-		if r.Restart != rec.Restart && r.Restart != rec.Restart-1 {
+		if rec == nil || rec.UID != int64(r.UID) || !(rec.Phase.Ours() || rec.Phase.Ended()) ||
+			r.Restart != rec.Restart && r.Restart != rec.Restart-1 || r.Restart == rec.Restart && !rec.hasRun() {
+			left = append(left, r)
 			continue
 		}
 		for _, raw := range r.Lines {
@@ -36,7 +38,11 @@ func (b *Bridge) takeReports(now time.Time) {
 			}
 		}
 	}
+	return left
 }
+
+// hasRun reports whether the run that the record is about was seen on GPUs: the first lines of a run that Slurm has not shown yet wait for it.
+func (r *Record) hasRun() bool { return r.Phase.OnGPUs() || r.Phase.Ended() }
 
 // take folds one line into the record. Iteration counts only rise: steps repeated after a resume do not count twice.
 func (r *Record) take(now time.Time, l progress.Line) {

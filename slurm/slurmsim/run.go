@@ -1,0 +1,340 @@
+package slurmsim
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"time"
+
+	"unisched/hooks/progress"
+	"unisched/slurm"
+)
+
+// Trap says what a job does when the checkpoint signal reaches it.
+type Trap uint8
+
+// The behaviours of training scripts.
+const (
+	// Saves: writes a checkpoint and exits with Body.Exit, or the site's code.
+	Saves Trap = iota
+	// NoTrap: the signal kills it.
+	NoTrap
+	// Ignores: nothing happens.
+	Ignores
+	// RunsOn: writes a checkpoint and goes on training.
+	RunsOn
+)
+
+// Body is what a job does on its GPUs. The zero value trains nothing and ends at once.
+type Body struct {
+	// Iterations after which it is done, counted from its very first start.
+	Iterations int64
+	// Step is the true time of one iteration on so many GPUs per node; nil: a second.
+	Step func(perNode []int) time.Duration
+	// Ready is the time from the start to the first progress line; Resume comes on top when there is a checkpoint to read. Save is what writing one takes.
+	Ready, Resume, Save time.Duration
+	// Every is the time between progress lines (default 10 s), SaveEvery the iterations between checkpoints on its own account (0: none).
+	Every     time.Duration
+	SaveEvery int64
+	Trap      Trap
+	// Exit is the code after a saved checkpoint; nil: the site's RequeueExit.
+	Exit *int
+	// NeedGPUs makes it fail (exit 1, out of memory) on fewer GPUs; Silent lets it write no progress lines; Fail is the exit code at its end.
+	NeedGPUs int
+	Silent   bool
+	Fail     int
+	// Metric is reported under this name, by iteration.
+	Metric string
+	Curve  func(iter int64) float64
+}
+
+// run is one run of a body.
+type run struct {
+	j      *job
+	step   time.Duration
+	from   int64     // iteration at which it began
+	since  time.Time // when it (last) began to train
+	ready  time.Time // zero before the first line
+	saving bool
+	over   bool
+	saved  int64 // last multiple of SaveEvery written
+}
+
+// begins starts a job on its nodes.
+func (c *Cluster) begins(j *job, shares []share) {
+	c.dequeue(j)
+	c.take(j, shares)
+	j.state, j.reason, j.start, j.end = slurm.StateRunning, "", c.now, time.Time{}
+	j.exit, j.sig = 0, 0
+	c.note(j, "start %s", placementText(shares))
+	c.touch(j)
+	r := &run{j: j}
+	j.run = r
+	var per []int
+	gpus := 0
+	for _, s := range shares {
+		per = append(per, s.gpus)
+		gpus += s.gpus
+	}
+	b := j.sub.Body
+	r.step = time.Second
+	if b.Step != nil {
+		r.step = max(b.Step(per), time.Microsecond)
+	}
+	if j.limit > 0 {
+		c.watchLimit(r)
+	}
+	if second(c.now).Equal(second(j.lastEnd)) && slices.ContainsFunc(shares, func(s share) bool { return slices.Contains(j.lastNodes, s.node) }) {
+		// slurmd takes a credential made in the second of the last run's end for one of that run, and refuses to launch.
+		c.at(c.now.Add(50*time.Millisecond), func() { r.ends(c, slurm.StateFailed, 0, 53) })
+		return
+	}
+	wait := b.Ready
+	if j.saved > 0 {
+		wait += b.Resume
+	}
+	if gpus < b.NeedGPUs {
+		c.at(c.now.Add(wait), func() { r.exits(c, 1) })
+		return
+	}
+	c.at(c.now.Add(wait), func() { r.trains(c, j.saved) })
+}
+
+// watchLimit ends a run when its time limit, as it stands then, has passed.
+func (c *Cluster) watchLimit(r *run) {
+	j := r.j
+	c.at(j.start.Add(j.limit), func() {
+		if !r.over && j.limit > 0 && !c.now.Before(j.start.Add(j.limit)) {
+			r.ends(c, slurm.StateTimeout, 0, 15)
+		}
+	})
+}
+
+// trains begins the iterations after the script has loaded its state.
+func (r *run) trains(c *Cluster, from int64) {
+	if r.over {
+		return
+	}
+	r.from, r.since, r.ready, r.saved = from, c.now, c.now, from
+	r.say(c, progress.Line{Kind: progress.Ready, HasIter: true, Iter: from, Resumed: from > 0})
+	r.goOn(c)
+}
+
+// goOn plans the next line and the end of training from here.
+func (r *run) goOn(c *Cluster) {
+	b, since := r.j.sub.Body, r.since
+	if left := b.Iterations - r.from; left > 0 {
+		c.at(since.Add(time.Duration(left)*r.step), func() { r.done(c, since) })
+	} else {
+		c.at(c.now, func() { r.done(c, since) })
+	}
+	every := b.Every
+	if every <= 0 {
+		every = 10 * time.Second
+	}
+	var line func()
+	line = func() {
+		if r.over || r.saving || !r.since.Equal(since) {
+			return
+		}
+		r.report(c)
+		c.at(c.now.Add(every), line)
+	}
+	c.at(c.now.Add(every), line)
+}
+
+// iter is the number of iterations done by now.
+func (r *run) iter(now time.Time) int64 {
+	if r.ready.IsZero() {
+		return r.j.saved
+	}
+	if r.saving {
+		return r.from
+	}
+	return min(r.from+int64(now.Sub(r.since)/r.step), max(r.j.sub.Body.Iterations, r.from))
+}
+
+func (r *run) report(c *Cluster) {
+	b, n := r.j.sub.Body, r.iter(c.now)
+	if b.SaveEvery > 0 && n/b.SaveEvery > r.saved/b.SaveEvery {
+		r.saved = n / b.SaveEvery * b.SaveEvery
+		r.j.saved = r.saved
+		r.say(c, progress.Line{Kind: progress.Checkpoint, HasIter: true, Iter: r.saved})
+	}
+	l := progress.Line{Kind: progress.Progress, HasIter: true, Iter: n}
+	if b.Curve != nil {
+		if v := b.Curve(n); !math.IsNaN(v) && !math.IsInf(v, 0) {
+			l.Metrics = []progress.Metric{{Name: b.Metric, Value: v}}
+		}
+	}
+	r.say(c, l)
+}
+
+// done is the end of training, unless something came in between.
+func (r *run) done(c *Cluster, since time.Time) {
+	if r.over || r.saving || !r.since.Equal(since) {
+		return
+	}
+	r.report(c)
+	r.say(c, progress.Line{Kind: progress.Done, HasIter: true, Iter: r.iter(c.now), Reason: "iters"})
+	r.exits(c, r.j.sub.Body.Fail)
+}
+
+// signal reaches the script.
+func (r *run) signal(c *Cluster, name slurm.SignalName) {
+	b := r.j.sub.Body
+	switch {
+	case r.over || r.saving:
+	case b.Trap == NoTrap || r.ready.IsZero(): // its handler is not installed (yet)
+		r.ends(c, slurm.StateFailed, 0, signalNumber(name))
+	case b.Trap == Ignores:
+	default:
+		r.from = r.iter(c.now)
+		r.saving = true
+		r.say(c, progress.Line{Kind: progress.Signal, Signal: string(name)})
+		c.at(c.now.Add(b.Save), func() { r.savedIt(c) })
+	}
+}
+
+// savedIt is the end of a checkpoint that a signal asked for.
+func (r *run) savedIt(c *Cluster) {
+	if r.over {
+		return
+	}
+	b := r.j.sub.Body
+	r.saving, r.since, r.saved = false, c.now, r.from
+	r.j.saved = r.from
+	r.say(c, progress.Line{Kind: progress.Checkpoint, HasIter: true, Iter: r.from, Seconds: b.Save.Seconds()})
+	if b.Trap == RunsOn {
+		r.goOn(c)
+		return
+	}
+	code := c.cfg.RequeueExit
+	if b.Exit != nil {
+		code = *b.Exit
+	}
+	r.exits(c, code)
+}
+
+func (r *run) say(c *Cluster, l progress.Line) {
+	j := r.j
+	if j.sub.Body.Silent || len(j.alloc) == 0 {
+		return
+	}
+	l.Time = c.now
+	text, err := l.JSON()
+	if err != nil {
+		panic("slurmsim: " + err.Error()) // a line of our own making
+	}
+	c.reports = append(c.reports, progress.JobReport{Job: int64(j.id), Restart: j.restarts, UID: int(j.sub.UID), Node: j.alloc[0].node.Name,
+		Lines: []json.RawMessage{text}})
+}
+
+// exits is the end of the batch script with a code.
+func (r *run) exits(c *Cluster, code int) {
+	switch {
+	case r.over:
+	case code == c.cfg.RequeueExit && r.j.requeue:
+		c.goesBack(r.j, "exit "+itoa(code))
+	case code == 0:
+		r.ends(c, slurm.StateCompleted, 0, 0)
+	default:
+		r.ends(c, slurm.StateFailed, code, 0)
+	}
+}
+
+// ends is the end of a job for good.
+func (r *run) ends(c *Cluster, state slurm.BaseState, code, sig int) {
+	if r.over {
+		return
+	}
+	c.finish(r.j, state, code, sig)
+	c.completes(r.j)
+}
+
+// finish makes a job a finished one.
+func (c *Cluster) finish(j *job, state slurm.BaseState, code, sig int) {
+	c.dequeue(j)
+	c.stopRun(j)
+	j.state, j.exit, j.sig, j.end = state, code, sig, c.now
+	j.reason = ""
+	if state == slurm.StateFailed {
+		j.reason = "NonZeroExitCode"
+		if sig > 0 {
+			j.reason = "RaisedSignal:" + itoa(sig)
+		}
+	}
+	c.note(j, "end %s exit %d signal %d", state, code, sig)
+	c.finished++
+	c.touch(j)
+	id, end := j.id, j.end
+	c.at(c.now.Add(c.cfg.MinJobAge), func() {
+		if j.finished() && j.end.Equal(end) && c.jobs[id] == j {
+			c.drop(j)
+		}
+	})
+	for _, w := range c.waits[j.id] {
+		if w.after == j.id {
+			w.after = 0
+			c.touch(w)
+			c.enqueue(w)
+		}
+	}
+	delete(c.waits, j.id)
+}
+
+func (c *Cluster) stopRun(j *job) {
+	if j.run != nil {
+		j.run.over = true
+		j.lastEnd = c.now
+	}
+	j.run = nil
+}
+
+// goesBack sends a running job back to the queue. The restart count rises now, while the submit time and the begin time change when the nodes
+// are done with it.
+func (c *Cluster) goesBack(j *job, why string) {
+	c.stopRun(j)
+	j.state, j.requeueing, j.end, j.reason = slurm.StatePending, true, c.now, ""
+	if j.held {
+		j.reason = "JobHeldAdmin"
+	}
+	j.restarts++
+	c.note(j, "requeue: %s", why)
+	c.completes(j)
+}
+
+// completes is the COMPLETING time of a job's nodes.
+func (c *Cluster) completes(j *job) {
+	if len(j.alloc) == 0 {
+		return
+	}
+	j.completing = true
+	c.touch(j)
+	c.at(c.now.Add(c.cfg.Completing), func() { c.cleaned(j) })
+}
+
+func (c *Cluster) cleaned(j *job) {
+	if !j.completing {
+		return
+	}
+	j.completing = false
+	c.free(j)
+	if j.requeueing {
+		j.requeueing = false
+		c.requeued(j)
+	}
+	c.touch(j)
+	c.rouse()
+}
+
+// requeued is the moment from which a job waits anew.
+func (c *Cluster) requeued(j *job) {
+	j.submit = c.now
+	if second(j.submit).Equal(second(j.start)) {
+		j.submit = j.submit.Add(time.Second)
+	}
+	j.start, j.end = time.Time{}, time.Time{}
+	j.begin = c.now.Add(c.cfg.RequeueDelay)
+	c.enqueue(j)
+}
