@@ -396,6 +396,7 @@ func (b *Bridge) runOver(now time.Time, rec *Record, at time.Time) {
 	}
 	rec.Placement = nil
 	rec.LeaseUntil = time.Time{}
+	rec.Run.Start, rec.Run.Ready = time.Time{}, time.Time{} // counted
 	rec.dirty = true
 }
 

@@ -73,30 +73,24 @@ func (in *instance) homePool(j *job) int {
 func (in *instance) columns(j *job) {
 	ws := in.ways(j)
 	var tiers []int
-	if j.Class.SLO() && !j.Foreign {
+	// A job that is held back by somebody else claims nothing of the future; one that is only leaving does.
+	if j.Class.SLO() && !j.Foreign && (j.idle == "" || j.idle == planner.ReasonLeaving) {
 		tiers = j.openTiers(ws)
 	}
 	j.alive = len(tiers) > 0
-	if j.alive {
-		j.best = j.Tiers[tiers[0]].Value
-	}
 	j.base = -1
 	for _, w := range ws {
 		earn := in.earn(j, w)
 		for _, t := range tiers {
 			if w.finish <= j.due[t] {
-				obj := reward.Weight(*j.Job)*in.cfg.Reward.Tier(j.Tiers[t].Value, j.best) + earn
+				obj := reward.Weight(*j.Job)*in.cfg.Reward.Tier(j.Tiers[t].Value) + earn
 				j.cols = append(j.cols, column{w.kind, w.opt, t, obj, w.gpus, w.pool, w.left, j.due[t], w.two})
 			}
-		}
-		obj := earn
-		if j.alive {
-			obj += reward.Weight(*j.Job) * in.cfg.Reward.Missed(j.best)
 		}
 		if w.kind == wait || j.pinned != "" && w.kind == keep {
 			j.base = len(j.cols)
 		}
-		j.cols = append(j.cols, column{w.kind, w.opt, -1, obj, w.gpus, w.pool, w.left, 0, w.two && j.alive})
+		j.cols = append(j.cols, column{w.kind, w.opt, -1, earn, w.gpus, w.pool, w.left, 0, w.two && j.alive})
 	}
 	if len(j.cols) == 0 { // a job without any way waits
 		j.base, j.cols = 0, []column{{kind: wait, opt: -1, tier: -1, pool: -1}}

@@ -25,6 +25,7 @@ type instance struct {
 	sizes []int     // share sizes that have block rows, rising
 	taus  []float64 // prefix rows, rising, units
 	jobs  []job
+	alike int // numbers of like options
 }
 
 // kind is what a column does with a job in this round.
@@ -42,6 +43,7 @@ type option struct {
 	gpus  int
 	phi   float64 // speed relative to the job's best
 	pool  int
+	like  int // options with the same number need the same of a node set
 }
 
 // column is one way to treat a job, with its reward.
@@ -66,7 +68,6 @@ type job struct {
 	// n is the work left in units at the best option, with the cost of expected suspensions; ov is what one suspension now costs.
 	n, ov   float64
 	due     []float64 // deadlines in units from now, by tier
-	best    float64   // value of the best tier that can still be met
 	alive   bool      // an SLO job with a tier that can still be met
 	pinned  string    // reason code: may only be kept
 	idle    string    // reason code: may only wait
@@ -88,7 +89,7 @@ func newInstance(s planner.Snapshot, cfg Config) *instance {
 		info := nodeInfo{gpus: n.FreeGPUs(), cpus: n.CPUs - n.OtherCPUs, mem: n.MemMB - n.OtherMemMB, held: n.Held(), usable: n.Usable}
 		in.nodes = append(in.nodes, info)
 	}
-	x := &poolIndex{in: in, byNeed: map[string][]int{}, bySet: map[string]int{}}
+	x := &poolIndex{in: in, byNeed: map[string][]int{}, bySet: map[string]int{}, byLike: map[string]int{}}
 	in.jobs = make([]job, len(s.Jobs))
 	for i := range s.Jobs {
 		in.jobs[i] = job{Job: &s.Jobs[i]}
@@ -150,9 +151,9 @@ func (in *instance) options(x *poolIndex, j *job) {
 		}
 		fits := false
 		for _, p := range pools {
-			if x.canHold(p, j.Job, v.Shape) {
+			if like, ok := x.like(j.Job, v.Shape, p); ok {
 				fits = true
-				j.opts = append(j.opts, option{shape: v.Shape, gpus: v.Shape.GPUs(), phi: phi(v.Speed), pool: p})
+				j.opts = append(j.opts, option{shape: v.Shape, gpus: v.Shape.GPUs(), phi: phi(v.Speed), pool: p, like: like})
 			}
 		}
 		if fits {
@@ -320,5 +321,5 @@ func (j *job) waited(now time.Time) time.Duration {
 }
 
 func (in *instance) age(j *job) float64 {
-	return in.cfg.Reward.Age(j.Class, j.waited(in.s.Now)) * reward.Weight(*j.Job)
+	return in.cfg.Reward.Age(j.Class, j.waited(in.s.Now).Seconds()/in.unit) * reward.Weight(*j.Job)
 }

@@ -71,58 +71,56 @@ func (f *floor) stays(j *job) bool {
 // place finds nodes for an option: under one switch when it spans nodes and one switch can hold it, else anywhere in its pool. Each share
 // goes where it breaks the smallest block.
 func (f *floor) place(j *job, o option) (planner.Placement, bool) {
-	nodes := f.in.pools[o.pool].nodes
-	if len(o.shape) > 1 {
-		if p, ok := f.placeUnderSwitch(j, o, nodes); ok {
+	pool := &f.in.pools[o.pool]
+	if len(o.shape) > 1 && len(pool.switches) > 0 {
+		if p, ok := f.placeUnderSwitch(j, o, pool.switches); ok {
 			return p, true
 		}
 	}
-	return f.placeOn(j, o.shape, nodes, "", false)
+	return f.placeOn(j, o.shape, pool.nodes)
 }
 
-func (f *floor) placeUnderSwitch(j *job, o option, nodes []int) (planner.Placement, bool) {
-	free := map[string]int{} // summed, then sorted by a total key
-	var names []string
-	for _, i := range nodes {
-		sw := f.in.s.Nodes[i].Switch
-		if _, ok := free[sw]; !ok {
-			names = append(names, sw)
+// placeUnderSwitch tries the switches with the fewest free GPUs first.
+func (f *floor) placeUnderSwitch(j *job, o option, switches [][]int) (planner.Placement, bool) {
+	free, order := make([]int, len(switches)), make([]int, 0, len(switches))
+	for k, nodes := range switches {
+		for _, i := range nodes {
+			free[k] += max(0, f.gpus[i])
 		}
-		free[sw] += max(0, f.gpus[i])
+		if free[k] >= o.gpus {
+			order = append(order, k)
+		}
 	}
-	if len(names) < 2 {
-		return nil, false
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(free[a], free[b]), cmp.Compare(a, b)) })
-	for _, sw := range names {
-		if sw != "" && free[sw] >= o.gpus {
-			if p, ok := f.placeOn(j, o.shape, nodes, sw, true); ok {
-				return p, true
-			}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(free[a], free[b]), cmp.Compare(a, b)) })
+	for _, k := range order {
+		if p, ok := f.placeOn(j, o.shape, switches[k]); ok {
+			return p, true
 		}
 	}
 	return nil, false
 }
 
-func (f *floor) placeOn(j *job, shape planner.Shape, nodes []int, sw string, one bool) (planner.Placement, bool) {
-	shares := make([]planner.Share, 0, len(shape))
+func (f *floor) placeOn(j *job, shape planner.Shape, nodes []int) (planner.Placement, bool) {
 	used := make([]int, 0, len(shape))
 	for _, g := range shape {
 		best, bestRank := -1, 0
 		for _, i := range nodes {
-			if one && f.in.s.Nodes[i].Switch != sw {
-				continue
-			}
 			rank, ok := cell.Fit(f.gpus[i], g)
 			if ok && (best < 0 || rank < bestRank) && f.holds(j, i, g) && !slices.Contains(used, i) {
 				best, bestRank = i, rank
+				if rank == 0 {
+					break // nothing fits better
+				}
 			}
 		}
 		if best < 0 {
 			return nil, false
 		}
 		used = append(used, best)
-		shares = append(shares, planner.Share{Node: f.in.s.Nodes[best].Name, GPUs: g})
+	}
+	shares := make([]planner.Share, len(shape))
+	for k, i := range used {
+		shares[k] = planner.Share{Node: f.in.s.Nodes[i].Name, GPUs: shape[k]}
 	}
 	return planner.NewPlacement(shares...), true
 }
@@ -230,6 +228,7 @@ func (r *packed) reprieve(in *instance) {
 
 // fillFree starts waiting jobs on GPUs that are left.
 func (r *packed) fillFree(in *instance) {
+	full := make([]bool, in.alike) // options that found no hole: nothing gets free in here
 	for _, ji := range r.byGain(in, func(j *job) bool { return j.State == planner.Waiting }) {
 		j := &in.jobs[ji]
 		if c := j.cols[r.choice[ji]]; c.kind != wait || j.idle != "" {
@@ -244,11 +243,15 @@ func (r *packed) fillFree(in *instance) {
 			if ci < 0 || j.cols[ci].obj < j.cols[r.choice[ji]].obj {
 				continue
 			}
+			if full[j.opts[k].like] {
+				continue
+			}
 			if p, ok := r.floor.place(j, j.opts[k]); ok {
 				r.choice[ji], r.places[ji] = ci, p
 				r.floor.take(j, p, 1)
 				break
 			}
+			full[j.opts[k].like] = true
 		}
 	}
 }

@@ -23,6 +23,30 @@ type pool struct {
 	gpus   int
 	// supers are the pools (this one included) that contain it: what runs here uses their capacity too.
 	supers []int
+	// switches are the nodes by switch, for pools that span several; nodes without a switch are in none.
+	switches [][]int
+}
+
+// byNetwork splits the nodes of a pool by switch, names rising.
+func (in *instance) byNetwork(nodes []int) [][]int {
+	var names []string
+	for _, i := range nodes {
+		names = append(names, in.s.Nodes[i].Switch)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) < 2 {
+		return nil
+	}
+	out := make([][]int, len(names))
+	for _, i := range nodes {
+		k, _ := slices.BinarySearch(names, in.s.Nodes[i].Switch)
+		out[k] = append(out[k], i)
+	}
+	if names[0] == "" {
+		out = out[1:]
+	}
+	return out
 }
 
 // pools finds the node sets of all jobs. Jobs with the same needs share pools; equal sets are one pool.
@@ -30,6 +54,8 @@ type poolIndex struct {
 	in     *instance
 	byNeed map[string][]int // lookup only
 	bySet  map[string]int   // lookup only
+	byLike map[string]int   // lookup only
+	holds  []bool           // by like: an empty pool can hold it
 }
 
 // of returns the pools that a job with these needs may use, one per GPU type, by type name.
@@ -65,6 +91,7 @@ func (x *poolIndex) of(n planner.Needs) []int {
 		id, ok := x.bySet[set.String()]
 		if !ok {
 			id = len(in.pools)
+			p.switches = in.byNetwork(p.nodes)
 			in.pools = append(in.pools, p)
 			x.bySet[set.String()] = id
 		}
@@ -117,4 +144,18 @@ func (x *poolIndex) canHold(p int, j *planner.Job, s planner.Shape) bool {
 		}
 	}
 	return true
+}
+
+// like numbers what an option needs of its pool, and tells whether the pool could hold it at all: jobs that need the same are looked at once.
+func (x *poolIndex) like(j *planner.Job, s planner.Shape, p int) (id int, fits bool) {
+	n := j.Needs
+	key := fmt.Sprint(p, s, n.CPUsPerNode, n.CPUsPerGPU, n.MemPerNodeMB, n.MemPerGPUMB, n.Exclusive)
+	id, ok := x.byLike[key]
+	if !ok {
+		id = x.in.alike
+		x.in.alike++
+		x.byLike[key] = id
+		x.holds = append(x.holds, x.canHold(p, j, s))
+	}
+	return id, x.holds[id]
 }

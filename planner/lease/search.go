@@ -24,21 +24,17 @@ type search struct {
 	lim   milp.Limits
 	stats *planner.SolverStats
 	cands []packed
-	best  float64 // objective of the best candidate so far
 }
 
 func (p *Policy) search(ctx context.Context, in *instance, cands []packed, stats *planner.SolverStats) []packed {
 	pr := in.program()
 	stats.Rows, stats.Cols = pr.m.Rows(), pr.m.Cols()
-	s := &search{in: in, pr: pr, solve: p.solve, lim: p.cfg.Limits, stats: stats, cands: cands, best: math.Inf(-1)}
+	s := &search{in: in, pr: pr, solve: p.solve, lim: p.cfg.Limits, stats: stats, cands: cands}
 	if s.lim.Time <= 0 {
-		s.lim.Time = 2 * time.Second
+		s.lim.Time = time.Second
 		if len(in.jobs) > 1500 {
-			s.lim.Time = 5 * time.Second
+			s.lim.Time = 2500 * time.Millisecond
 		}
-	}
-	for _, c := range cands {
-		s.best = max(s.best, c.obj)
 	}
 	if pr.m.Cols() == 0 {
 		stats.Status = "optimal"
@@ -48,19 +44,18 @@ func (p *Policy) search(ctx context.Context, in *instance, cands []packed, stats
 		stats.Status, stats.Error = "failed", err.Error()
 		return cands
 	}
-	bound, ok := s.relaxed(ctx)
-	if !ok || !s.closed(bound) {
+	bound := s.relaxed(ctx)
+	if gap(s.best(), bound) > s.lim.Gap {
 		if b, ok := s.exact(ctx); ok {
 			bound = min(bound, b)
 		}
-	} else {
-		stats.Status = "optimal"
 	}
+	s.secondStage(ctx, bound)
 	stats.Bound = bound
 	if math.IsInf(bound, 0) {
-		stats.Bound = s.best
+		stats.Bound = s.best()
 	}
-	stats.Gap = gap(s.best, stats.Bound)
+	stats.Gap = gap(s.best(), stats.Bound)
 	return s.cands
 }
 
@@ -69,11 +64,17 @@ func gap(obj, bound float64) float64 {
 	return max(0, bound-obj) / max(math.Abs(obj), 1)
 }
 
-func (s *search) closed(bound float64) bool { return gap(s.best, bound) <= s.lim.Gap }
+func (s *search) best() float64 { return s.leader().obj }
 
-func (s *search) add(c packed) {
-	s.cands = append(s.cands, c)
-	s.best = max(s.best, c.obj)
+// leader is the best candidate so far.
+func (s *search) leader() packed {
+	lead := s.cands[0]
+	for _, c := range s.cands[1:] {
+		if better(c, lead) {
+			lead = c
+		}
+	}
+	return lead
 }
 
 // ask calls the solver and trusts nothing but a solution that the model accepts.
@@ -110,39 +111,38 @@ func status(st milp.Status) string {
 	return "failed"
 }
 
-// relaxed adds the rounded LP relaxation and returns its bound.
-func (s *search) relaxed(ctx context.Context) (float64, bool) {
+// relaxed adds the rounded LP relaxation and returns its bound, +Inf when there is none.
+func (s *search) relaxed(ctx context.Context) float64 {
 	lim := s.lim
 	lim.Relax = true
 	sol, ok := s.ask(ctx, &s.pr.m, lim)
 	if !ok || sol.Status != milp.Optimal {
-		return math.Inf(1), false
+		return math.Inf(1)
 	}
-	s.add(s.in.pack("rounded", s.in.rounded(s.pr, sol.X)))
-	return s.pr.m.Objective(sol.X) + s.pr.fixed, true
+	s.cands = append(s.cands, s.in.pack("rounded", s.in.rounded(s.pr, sol.X)))
+	return s.pr.m.Objective(sol.X) + s.pr.fixed
 }
 
-// exact solves the program; when the packer finds no hole for a start, the start is forbidden and the program solved again.
+// exact solves the program; when the packer finds no hole for a start, the start is forbidden and the program solved again. The search
+// aims at a quarter of the gap asked for, so that what the packer costs has room.
 func (s *search) exact(ctx context.Context) (float64, bool) {
 	bound, known := math.Inf(1), false
 	m := s.pr.m
 	m.ColHi = slices.Clone(m.ColHi)
-	m.ColLo = slices.Clone(m.ColLo)
+	lim := s.lim
+	lim.Gap /= 4
 	for try := 0; try <= maxPackRetries; try++ {
-		sol, ok := s.ask(ctx, &m, s.lim)
+		sol, ok := s.ask(ctx, &m, lim)
+		if try == 0 && !math.IsInf(sol.Bound, 0) && !math.IsNaN(sol.Bound) && sol.Bound != 0 {
+			bound, known = sol.Bound+s.pr.fixed, true
+		}
 		if !ok {
 			return bound, known
 		}
-		if try == 0 && !math.IsInf(sol.Bound, 0) && !math.IsNaN(sol.Bound) {
-			bound, known = sol.Bound+s.pr.fixed, true
-		}
 		choice := s.pr.choice(sol.X)
 		r := s.in.pack("milp", choice)
-		s.add(r)
-		if !s.in.cfg.OneStage && !s.closed(bound) {
-			s.secondStage(ctx, m, sol)
-		}
-		if !s.forbid(&m, r, choice) || s.closed(bound) {
+		s.cands = append(s.cands, r)
+		if !s.forbid(&m, r, choice) || gap(s.best(), bound) <= s.lim.Gap {
 			break
 		}
 	}
@@ -161,35 +161,44 @@ func (s *search) forbid(m *milp.Model, r packed, choice []int) bool {
 	return any
 }
 
-// secondStage fixes the SLO columns and optimises the rest, whose rewards are too small to count in the first stage's gap.
-func (s *search) secondStage(ctx context.Context, m milp.Model, sol milp.Solution) {
-	m.ColLo = slices.Clone(m.ColLo)
-	m.ColHi = slices.Clone(m.ColHi)
-	rest := false
+// secondStage fixes the SLO columns of the best candidate and optimises the rest, whose rewards are too small to count in the first stage's
+// gap. It is left out when the gap is small against the rest, too.
+func (s *search) secondStage(ctx context.Context, bound float64) {
+	lead := s.leader()
+	rest := 0.0
 	for ji := range s.in.jobs {
-		j := &s.in.jobs[ji]
-		if s.pr.first[ji] < 0 {
-			continue
-		}
-		if !j.alive {
-			rest = true
-			continue
-		}
-		for ci := range j.cols {
-			k := s.pr.first[ji] + ci
-			m.ColLo[k], m.ColHi[k] = math.Round(sol.X[k]), math.Round(sol.X[k])
+		if j := &s.in.jobs[ji]; !j.alive && s.pr.first[ji] >= 0 {
+			rest += j.cols[lead.choice[ji]].obj
 		}
 	}
-	if !rest {
+	if s.in.cfg.OneStage || bound-lead.obj <= s.lim.Gap*max(rest, 1) {
+		return
+	}
+	m := s.pr.m
+	m.ColLo, m.ColHi = slices.Clone(m.ColLo), slices.Clone(m.ColHi)
+	open := false
+	for ji := range s.in.jobs {
+		j, first := &s.in.jobs[ji], s.pr.first[ji]
+		switch {
+		case first < 0:
+		case j.alive:
+			for ci := range j.cols {
+				m.ColLo[first+ci], m.ColHi[first+ci] = 0, 0
+			}
+			m.ColLo[first+lead.choice[ji]], m.ColHi[first+lead.choice[ji]] = 1, 1
+		default:
+			open = true
+		}
+	}
+	if !open {
 		return
 	}
 	before := *s.stats
-	if sol2, ok := s.ask(ctx, &m, s.lim); ok {
-		s.add(s.in.pack("milp-2", s.pr.choice(sol2.X)))
-	} else {
-		wall := s.stats.Solve
-		*s.stats = before // the first stage stands
-		s.stats.Solve = wall
+	sol, ok := s.ask(ctx, &m, s.lim)
+	before.Solve = s.stats.Solve
+	*s.stats = before // the first stage's status stands
+	if ok {
+		s.cands = append(s.cands, s.in.pack("second", s.pr.choice(sol.X)))
 	}
 }
 
@@ -197,16 +206,27 @@ func (s *search) secondStage(ctx context.Context, m milp.Model, sol milp.Solutio
 // least laxity.
 func (in *instance) rounded(pr *program, x []float64) []int {
 	l := newLedger(in)
-	runs := make([]float64, len(in.jobs))
+	runs, sure := make([]float64, len(in.jobs)), make([]int, len(in.jobs))
 	for ji := range in.jobs {
 		for ci, c := range in.jobs[ji].cols {
-			if pr.first[ji] >= 0 && c.kind != wait {
+			if pr.first[ji] < 0 {
+				continue
+			}
+			if c.kind != wait {
 				runs[ji] += x[pr.first[ji]+ci]
+			}
+			if x[pr.first[ji]+ci] > 0.98 {
+				sure[ji] = 1
 			}
 		}
 	}
 	order := in.order(func(j *job) [2]float64 { return [2]float64{0, j.laxity()} })
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(math.Round(100*runs[b]), math.Round(100*runs[a])) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		if sure[a] != sure[b] {
+			return cmp.Compare(sure[b], sure[a])
+		}
+		return cmp.Compare(math.Round(100*runs[b]), math.Round(100*runs[a]))
+	})
 	in.keepForBudget(l, order)
 	for _, ji := range order {
 		if pr.first[ji] < 0 {

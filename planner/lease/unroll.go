@@ -24,9 +24,8 @@ type forecast struct {
 	begun []time.Time
 	ended []time.Time
 	order []int
-	// failed holds shapes that found no hole in this slot, by pool: nothing gets free within a slot.
-	failed map[string]bool // lookup only
-	out    []planner.Lease
+	full  []bool // options (by what they need) that found no hole in this slot: nothing gets free within one
+	out   []planner.Lease
 }
 
 func (in *instance) unroll(p *planner.Plan, r packed) {
@@ -126,12 +125,12 @@ func (j *job) stuck() bool { return j.n >= maxUnits/1000 }
 
 // slot decides who runs from t on.
 func (f *forecast) slot(t time.Time) {
-	f.failed = map[string]bool{}
+	f.full = make([]bool, f.in.alike)
 	now := t.Sub(f.in.s.Now).Seconds() / f.in.unit
 	var urgent, rest []int
 	for _, ji := range f.order {
 		j := &f.in.jobs[ji]
-		if len(f.place[ji]) > 0 || !f.ended[ji].IsZero() || j.idle != "" || len(j.opts) == 0 {
+		if len(f.place[ji]) > 0 || !f.ended[ji].IsZero() || j.idle != "" && j.idle != planner.ReasonLeaving || len(j.opts) == 0 {
 			continue
 		}
 		if f.tier[ji] >= 0 && f.slack(ji, now) <= f.in.cfg.Guard {
@@ -143,7 +142,7 @@ func (f *forecast) slot(t time.Time) {
 	slices.SortStableFunc(urgent, func(a, b int) int { return cmp.Compare(f.slack(a, now), f.slack(b, now)) })
 	for _, ji := range urgent {
 		if !f.try(ji, t) {
-			f.push(ji, t, now)
+			f.push(ji, t)
 		}
 	}
 	for _, ji := range rest {
@@ -162,11 +161,7 @@ func (f *forecast) slack(ji int, now float64) float64 {
 func (f *forecast) try(ji int, t time.Time) bool {
 	j := &f.in.jobs[ji]
 	for _, o := range j.opts {
-		key := ""
-		if plain := j.Needs.CPUsPerNode+j.Needs.CPUsPerGPU == 0 && j.Needs.MemPerNodeMB+j.Needs.MemPerGPUMB == 0 && !j.Needs.Exclusive; plain {
-			key = string(rune(o.pool)) + o.shape.String()
-		}
-		if key != "" && f.failed[key] {
+		if f.full[o.like] {
 			continue
 		}
 		if p, ok := f.floor.place(j, o); ok {
@@ -177,39 +172,48 @@ func (f *forecast) try(ji int, t time.Time) bool {
 			f.sit(ji, p, t, planner.LeaseEnd(t, f.in.s.Unit, units))
 			return true
 		}
-		if key != "" {
-			f.failed[key] = true
-		}
+		f.full[o.like] = true
 	}
 	return false
 }
 
 // push makes room for an SLO job without slack: best-effort jobs leave, the worst paid first, until it fits; those that left in vain return.
-func (f *forecast) push(ji int, t time.Time, now float64) {
+func (f *forecast) push(ji int, t time.Time) {
+	const tries = 16
 	var pushed []int
-	seat := func() bool { f.failed = map[string]bool{}; return f.try(ji, t) }
-	pool := f.in.jobs[ji].opts[0].pool
-	done := false
-	for k := len(f.order) - 1; k >= 0 && !done && len(pushed) < 64; k-- {
+	j := &f.in.jobs[ji]
+	pool, gpus := j.opts[0].pool, 0
+	for _, n := range f.in.pools[pool].nodes {
+		gpus += max(0, f.floor.gpus[n])
+	}
+	tried := 0
+	for k := len(f.order) - 1; k >= 0 && tried < tries; k-- {
 		v := f.order[k]
-		j := &f.in.jobs[v]
-		if len(f.place[v]) == 0 || f.tier[v] >= 0 || j.Foreign || !j.Preemptible || f.until[v].After(t) || !f.near(v, pool) {
+		victim := &f.in.jobs[v]
+		if len(f.place[v]) == 0 || f.tier[v] >= 0 || victim.Foreign || !victim.Preemptible || f.until[v].After(t) || !f.near(v, pool) {
 			continue
 		}
 		pushed = append(pushed, v)
-		f.floor.take(j, f.place[v], -1)
-		done = seat()
+		f.floor.take(victim, f.place[v], -1)
+		if gpus += f.place[v].GPUs(); gpus < j.opts[0].gpus {
+			continue
+		}
+		tried++
+		clear(f.full)
+		if f.try(ji, t) {
+			break
+		}
 	}
 	for k := len(pushed) - 1; k >= 0; k-- {
 		v := pushed[k]
-		j := &f.in.jobs[v]
-		if f.floor.covers(j, f.place[v]) {
-			f.floor.take(j, f.place[v], 1)
+		victim := &f.in.jobs[v]
+		if f.floor.covers(victim, f.place[v]) {
+			f.floor.take(victim, f.place[v], 1)
 			continue
 		}
 		f.close(v, t)
 		f.place[v] = nil
-		f.left[v] = min(maxUnits, f.left[v]+j.ov)
+		f.left[v] = min(maxUnits, f.left[v]+victim.ov)
 	}
 }
 

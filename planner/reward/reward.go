@@ -2,13 +2,11 @@
 // model: strict and soft deadlines, best effort, profilers), with ageing. It decides nothing and sees one job at a time; planner/lease puts
 // its numbers into the objective.
 //
-// One reward is worth "a best-effort job finished". SLO rewards are losses against the best tier that can still be met, so that the
-// solver's relative gap keeps a meaning for best-effort work.
+// One reward is worth "a best-effort job finished".
 package reward
 
 import (
 	"math"
-	"time"
 
 	"unisched/planner"
 )
@@ -27,10 +25,10 @@ type Config struct {
 	// Profile is what running a profiler earns (default 1).
 	Profile float64
 	// AgeAfter is how long a best-effort, late or foreign job waits before it ages, AgeSpan how long it takes from then on to gain one reward per
-	// GPU: the bound on its wait in a stream of better-paid jobs (default 1 h and 1 h).
-	AgeAfter, AgeSpan time.Duration
-	// ProfileAgeAfter and ProfileAgeSpan are the same for profilers (default 5 min and 10 min).
-	ProfileAgeAfter, ProfileAgeSpan time.Duration
+	// GPU, both in units: the bound on its wait in a stream of the best-paid jobs there can be (default 12 and 72: 1 h and 6 h).
+	AgeAfter, AgeSpan float64
+	// ProfileAgeAfter and ProfileAgeSpan are the same for profilers (default 1 and 2).
+	ProfileAgeAfter, ProfileAgeSpan float64
 }
 
 // Default returns the documented defaults.
@@ -41,16 +39,9 @@ func (c Config) Filled() Config {
 	for _, f := range []struct {
 		v *float64
 		d float64
-	}{{&c.Ratio, 3}, {&c.Filler, 0.05}, {&c.Stickiness, 5}, {&c.Late, 0.3}, {&c.Profile, 1}} {
+	}{{&c.Ratio, 3}, {&c.Filler, 0.05}, {&c.Stickiness, 5}, {&c.Late, 0.3}, {&c.Profile, 1},
+		{&c.AgeAfter, 12}, {&c.AgeSpan, 72}, {&c.ProfileAgeAfter, 1}, {&c.ProfileAgeSpan, 2}} {
 		if !(*f.v > 0) || math.IsInf(*f.v, 0) {
-			*f.v = f.d
-		}
-	}
-	for _, f := range []struct {
-		v *time.Duration
-		d time.Duration
-	}{{&c.AgeAfter, time.Hour}, {&c.AgeSpan, time.Hour}, {&c.ProfileAgeAfter, 5 * time.Minute}, {&c.ProfileAgeSpan, 10 * time.Minute}} {
-		if *f.v <= 0 {
 			*f.v = f.d
 		}
 	}
@@ -65,12 +56,8 @@ func Weight(j planner.Job) float64 {
 	return min(max(j.Weight, 1e-3), 1e3)
 }
 
-// Tier is what counting on a tier of value v earns while a tier of value best could still be met: 0 for that one, a loss
-// for every worse one.
-func (c Config) Tier(v, best float64) float64 { return c.Ratio * (v - best) / 10 }
-
-// Missed is what giving up all tiers earns: the whole loss.
-func (c Config) Missed(best float64) float64 { return -c.Ratio * best / 10 }
+// Tier is what counting on a tier of value v earns.
+func (c Config) Tier(v float64) float64 { return c.Ratio * v / 10 }
 
 // Done is the part of a job with n units left that one lease of length lease at relative speed phi gets done, 0..1.
 func Done(n, lease, phi float64) float64 {
@@ -88,9 +75,9 @@ func Saved(n, ov float64) float64 {
 	return min(ov, n) / n
 }
 
-// Age is the reward that a job has gained by waiting for so long, to be added for each of its GPUs. It grows without bound: whatever
+// Age is the reward that a job has gained by waiting for so many units, to be added for each of its GPUs. It grows without bound: whatever
 // better-paid stream arrives, a job that waits overtakes it in the end.
-func (c Config) Age(class planner.Class, waited time.Duration) float64 {
+func (c Config) Age(class planner.Class, waited float64) float64 {
 	after, span := c.AgeAfter, c.AgeSpan
 	if class == planner.Profiler {
 		after, span = c.ProfileAgeAfter, c.ProfileAgeSpan
@@ -98,5 +85,5 @@ func (c Config) Age(class planner.Class, waited time.Duration) float64 {
 	if waited <= after {
 		return 0
 	}
-	return float64(waited-after) / float64(span)
+	return (waited - after) / span
 }

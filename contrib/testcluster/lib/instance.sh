@@ -94,6 +94,10 @@ start_all() {
 	start_service mariadbd
 	start_service slurmdbd
 	add_cluster
+	# A first slurmctld that ends in good order writes all its state files. Without, one that crashes in its first five
+	# minutes could not be started again: Slurm 26.05 insists on a file that is written no earlier.
+	start_service slurmctld
+	stop_service slurmctld
 	for name in $(all_services); do
 		start_service "$name"
 	done
@@ -131,7 +135,7 @@ kill_recorded() {
 	for file in "$DIR"/pids/*; do
 		[[ -e $file ]] || continue
 		pid=$(<"$file")
-		[[ $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) != *" $ROOT "* ]] || kill -KILL "$pid" 2>/dev/null || true
+		[[ $({ tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null) != *" $ROOT "* ]] || kill -KILL "$pid" 2>/dev/null || true
 	done
 }
 

@@ -38,7 +38,9 @@ type sidecar struct {
 	proof      string // --checkpoint-file
 	group      bool
 	readyAfter time.Duration
+	grace      time.Duration // how long after the signal an exit with 0 is an answer to it without proof
 
+	begun time.Time // when the signal came
 	start int64     // size of the progress file when CMD started: lines before it are of an earlier start
 	asked string    // name of the signal that came, "" before
 	mark  int64     // size of the progress file when it came
@@ -64,6 +66,7 @@ func (s *sidecar) flags() (argv []string, code int) {
 	fl.StringVar(&s.proof, "checkpoint-file", "", "`file` or directory whose change proves that CMD saved a checkpoint")
 	forward := fl.String("forward", "group", "pass the signal to the `group` of CMD, or to the child alone (group|child)")
 	fl.DurationVar(&s.readyAfter, "ready-after", 0, "write the ready line this long after the start, if CMD did not (0: never)")
+	fl.DurationVar(&s.grace, "grace", 10*time.Minute, "an exit with 0 later than this after the signal means that CMD has finished, unless a checkpoint was saved")
 	if err := fl.Parse(s.args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil, exitOK
@@ -150,7 +153,7 @@ func (s *sidecar) supervise(argv []string) int {
 func (s *sidecar) pass(sig os.Signal, pid int) {
 	if name, ok := s.signals[sig]; ok {
 		if s.asked == "" {
-			s.asked, s.mark, s.was = name, s.progressSize(), stateOf(s.proof)
+			s.asked, s.begun, s.mark, s.was = name, s.now(), s.progressSize(), stateOf(s.proof)
 		}
 		s.tell(progress.Line{Kind: progress.Signal, Signal: name})
 	}
@@ -162,8 +165,9 @@ func (s *sidecar) pass(sig os.Signal, pid int) {
 	}
 }
 
-// status decides with what to exit. After a signal, 0 and the agreed code mean that a checkpoint was saved, except when
-// CMD said that it is done: a finished job must not be requeued.
+// status decides with what to exit. After a signal, the agreed code means that a checkpoint was saved. So does 0 when
+// there is proof or the end came soon after the signal; but a job that is done must not be requeued, for it would
+// run again.
 func (s *sidecar) status(p *os.ProcessState) int {
 	code := p.ExitCode()
 	if ws, ok := p.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
@@ -175,9 +179,14 @@ func (s *sidecar) status(p *os.ProcessState) int {
 	if s.wrote(s.start, progress.Done) {
 		return code
 	}
-	if now := stateOf(s.proof); s.proof != "" && now != s.was && now != (fileState{}) && !s.wrote(s.mark, progress.Checkpoint) {
+	told, now := s.wrote(s.mark, progress.Checkpoint), stateOf(s.proof)
+	saved := now != s.was && now != (fileState{})
+	if saved && !told {
 		iter, known := s.lastIter()
 		s.tell(progress.Line{Kind: progress.Checkpoint, Iter: iter, HasIter: known, Bytes: now.size})
+	}
+	if code == 0 && !told && !saved && s.now().Sub(s.begun) > s.grace {
+		return code
 	}
 	return s.exit
 }

@@ -16,6 +16,7 @@ const (
 	chunkBytes = 256 << 10 // read of one file for one report
 	floodBytes = 4 << 20   // unread bytes beyond which plain lines are thinned out
 	floodChunk = 1 << 20   // read of one file for one report while it floods
+	batchBytes = 256 << 10 // of one run's lines in one report, so that several runs fit
 )
 
 var errOwner = errors.New("not owned by the job's user")
@@ -76,12 +77,13 @@ type parsed struct {
 func split(buf []byte, pos position, more, flood bool, stamp time.Time) batch {
 	b := batch{next: pos, more: more}
 	var good []parsed
+	size := 0
 	for {
 		end := bytes.IndexByte(buf, '\n')
 		if end < 0 {
 			break
 		}
-		if !flood && len(good) == progress.MaxJobLines {
+		if !flood && (len(good) == progress.MaxJobLines || size > batchBytes-progress.MaxLineBytes) {
 			b.more = true
 			break
 		}
@@ -109,8 +111,9 @@ func split(buf []byte, pos position, more, flood bool, stamp time.Time) batch {
 			continue
 		}
 		good = append(good, parsed{raw, l.Kind == progress.Progress})
+		size += len(raw)
 	}
-	if len(good) < progress.MaxJobLines && len(buf) > progress.MaxLineBytes && bytes.IndexByte(buf, '\n') < 0 {
+	if len(buf) > progress.MaxLineBytes && bytes.IndexByte(buf, '\n') < 0 {
 		if !b.next.skipping {
 			b.dropped++
 		}
@@ -123,17 +126,18 @@ func split(buf []byte, pos position, more, flood bool, stamp time.Time) batch {
 	return b
 }
 
-// thin keeps at most MaxJobLines: what is not a plain iteration first (the newest of those if there are too many), then
-// the newest plain ones, in the order written.
+// thin keeps at most MaxJobLines and batchBytes: what is not a plain iteration first (the newest of those if there are
+// too many), then the newest plain ones, in the order written.
 func thin(good []parsed) (out []json.RawMessage, dropped int) {
 	keep := make([]bool, len(good))
-	room := progress.MaxJobLines
+	room, bytesLeft := progress.MaxJobLines, batchBytes
 	out = []json.RawMessage{} // an empty list, not null, on the wire
 	for _, plain := range []bool{false, true} {
 		for i := len(good) - 1; i >= 0 && room > 0; i-- {
-			if good[i].plain == plain {
+			if good[i].plain == plain && len(good[i].raw) <= bytesLeft {
 				keep[i] = true
 				room--
+				bytesLeft -= len(good[i].raw)
 			}
 		}
 	}

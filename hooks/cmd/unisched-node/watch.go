@@ -288,7 +288,6 @@ func (w *watcher) collect(now time.Time) (progress.Report, map[*tail]batch, bool
 		taken[t] = b
 		r.Jobs = append(r.Jobs, progress.JobReport{Job: t.key.job, Restart: t.key.restart, UID: int(t.uid), Node: t.key.node, Lines: b.lines, Dropped: b.dropped})
 	}
-	w.turn++
 	return r, taken, more
 }
 
