@@ -1,8 +1,8 @@
 // Package siteconfig reads the site's configuration: strict TOML in, one [Site] out, with every fault at once, each with its file, line
 // and key. An unknown key is a fault: a misspelt limit that is silently ignored would be worse than a daemon that does not start.
 //
-// It refuses to act on what it reads: it opens no socket, resolves no host, and reads no file but the configuration itself. The daemon
-// and the command line call it.
+// It refuses to act on what it reads: it opens no socket, resolves no host, and reads no file but the configuration itself. It knows what
+// the other packages want to be told, not what they do. The daemon and the command line call it.
 package siteconfig
 
 import (
@@ -67,7 +67,7 @@ type Daemon struct {
 // Planner bounds the policy.
 type Planner struct {
 	SolverLimit time.Duration
-	// RewardRatio is what an SLO job's GPU time is worth beside best effort's.
+	// RewardRatio is what a strict deadline met is worth, in best-effort jobs.
 	RewardRatio float64
 }
 
@@ -83,7 +83,7 @@ func Defaults() Site {
 			StateDir: "/var/lib/unisched", ControlSocket: "/run/unisched/control.sock", SocketMode: 0o666,
 			Listen: "", NodeKeyFile: "/etc/unisched/node.key", LogLevel: "info",
 		},
-		Planner: Planner{SolverLimit: 2 * time.Second, RewardRatio: 100},
+		Planner: Planner{SolverLimit: 2 * time.Second, RewardRatio: 30},
 	}
 }
 

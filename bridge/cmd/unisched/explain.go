@@ -54,13 +54,25 @@ func (a *app) explain(j bridge.JobView) {
 	if why := binding(j); why != "" {
 		item(a.out, "Why", "%s", why)
 	}
+	if j.Blocked != "" {
+		item(a.out, "", "it cannot start: %s", j.Blocked)
+	}
 	if j.NoPreempt != "" {
-		item(a.out, "", "it is never preempted: %s", j.NoPreempt)
+		item(a.out, "", "it is not preempted: %s", j.NoPreempt)
 	}
 	item(a.out, "Lease", "%s", a.lease(j))
 	a.outlook(j)
-	a.estimate(j.Estimate)
+	if j.Phase.Ours() {
+		a.estimate(j.Estimate)
+		item(a.out, "Profile", "%s", profile(j.Profile))
+	}
 	item(a.out, "Progress", "%s", progress(j))
+	if j.Stop != "" {
+		item(a.out, "", "stops: %s", j.Stop)
+	}
+	for _, r := range j.Returns {
+		item(a.out, "", "run %d came back at iteration %d: %d were reached before, %d saved", r.Run, r.Resumed, r.Reached, r.Saved)
+	}
 	a.changed(j.Changed)
 	a.events(j.Events)
 }
@@ -214,6 +226,24 @@ func progress(j bridge.JobView) string {
 		j.LostIters, j.GPUSeconds/3600)
 	if j.Strikes > 0 {
 		s += fmt.Sprintf("; %d signals without a checkpoint", j.Strikes)
+	}
+	return s
+}
+
+func profile(p bridge.Profile) string {
+	s := "done"
+	switch {
+	case p.Needed():
+		shapes := make([]string, len(p.Steps))
+		for i, sh := range p.Steps {
+			shapes[i] = sh.String()
+		}
+		s = "still to be measured on shapes " + strings.Join(shapes, ", ")
+	case !p.Done:
+		s = "none"
+	}
+	if p.Note != "" {
+		s += ": " + p.Note
 	}
 	return s
 }

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/user"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"unisched/bridge"
+	"unisched/bridge/control"
+	"unisched/bridge/journal"
+	"unisched/bridge/nodes"
+	"unisched/bridge/siteconfig"
+	"unisched/hooks/progress"
+	"unisched/planner/lease"
+	"unisched/planner/milp/highs"
+	"unisched/slurm"
+)
+
+// serve wires the daemon and runs it until ctx ends.
+func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once bool) error {
+	j, found, err := journal.Open(site.Daemon.StateDir)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	if found.Damaged != "" {
+		log.Error().Str("file", found.Damaged).Msg("the journal was damaged and moved aside: starting from what Slurm shows")
+	}
+	if found.TornBytes > 0 {
+		log.Warn().Int64("bytes", found.TornBytes).Msg("the journal's torn end was cut off")
+	}
+	cluster, err := slurm.New(site.Slurm.Options())
+	if err != nil {
+		return err
+	}
+	var listener *nodes.Listener
+	parts := bridge.Parts{
+		Cluster: cluster, Memory: j, Log: notes(log),
+		Policy: lease.New(site.Lease(time.Now), highs.New(highs.Options{})),
+	}
+	if site.Daemon.Listen != "" && !once {
+		if listener, err = newListener(site.Daemon); err != nil {
+			return err
+		}
+		parts.Reports = listener.Drain
+	}
+	body, err := bridge.New(site.Bridge, parts, bridge.Restored{Entries: found.Latest, Damaged: found.Damaged != ""})
+	if err != nil {
+		return err
+	}
+	beat := heartbeat(site.Daemon.StateDir, log)
+	if once {
+		now := wallClock()
+		err := body.Step(ctx, now)
+		beat(now, err)
+		return err
+	}
+	d := daemon{site: site, log: log, body: body, listener: listener, done: beat}
+	return d.run(ctx)
+}
+
+// daemon is the loop and the two servers beside it.
+type daemon struct {
+	site     siteconfig.Site
+	log      zerolog.Logger
+	body     stepper
+	listener *nodes.Listener // nil: none
+	done     func(time.Time, error)
+}
+
+// run opens the sockets, then runs loop and servers until ctx ends or a server fails. It returns when all of them have ended; the servers
+// outlive the last cycle.
+func (d daemon) run(ctx context.Context) error {
+	stopped, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	servers, closeServers := context.WithCancel(context.WithoutCancel(ctx))
+	defer closeServers()
+
+	var group sync.WaitGroup
+	start := func(what string, serve func() error) {
+		group.Go(func() {
+			if err := serve(); err != nil {
+				stop(fmt.Errorf("%s: %w", what, err))
+			}
+		})
+	}
+	ctl, err := d.openControl()
+	if err != nil {
+		return err
+	}
+	operators, err := d.site.Daemon.OperatorUIDs(lookupUID)
+	if err != nil {
+		d.log.Warn().Err(err).Msg("some operators are unknown here and get no rights")
+	}
+	start("control socket", func() error {
+		return control.Server{View: d.body.View, Order: d.body.Order, Operator: func(uid uint32) bool { return operators[uid] }}.Serve(servers, ctl)
+	})
+	if d.listener != nil {
+		ln, cfg, err := openListener(d.site.Daemon)
+		if err != nil {
+			closeServers()
+			group.Wait()
+			return err
+		}
+		d.log.Info().Str("address", ln.Addr().String()).Bool("tls", cfg != nil).Msg("listening for node reports")
+		start("node listener", func() error { return d.listener.Serve(servers, ln, cfg) })
+	}
+	d.log.Info().Str("version", version).Str("stage", string(d.site.Bridge.Stage)).Dur("unit", d.site.Bridge.Unit).Msg("unischedd runs")
+	loop{body: d.body, poll: d.site.Bridge.Poll, done: d.done}.run(stopped)
+	closeServers()
+	group.Wait()
+	if err := context.Cause(stopped); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	d.log.Info().Msg("unischedd ends; jobs that wait start by themselves when their delays end")
+	return nil
+}
+
+func (d daemon) openControl() (net.Listener, error) {
+	gid := -1
+	if g := d.site.Daemon.SocketGroup; g != "" {
+		var err error
+		if gid, err = lookupGID(g); err != nil {
+			return nil, fmt.Errorf("daemon.socket_group: %w", err)
+		}
+	}
+	return control.Listen(d.site.Daemon.ControlSocket, d.site.Daemon.SocketMode, gid)
+}
+
+// newListener reads the key. A key that others can read signs nothing.
+func newListener(d siteconfig.Daemon) (*nodes.Listener, error) {
+	fi, err := os.Stat(d.NodeKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("daemon.node_key_file: %w", err)
+	}
+	if fi.Mode().Perm()&0o007 != 0 {
+		return nil, fmt.Errorf("daemon.node_key_file %s may be read or written by anybody (mode %#o): chmod o= it", d.NodeKeyFile, fi.Mode().Perm())
+	}
+	content, err := os.ReadFile(d.NodeKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("daemon.node_key_file: %w", err)
+	}
+	key, err := progress.ParseKey(content)
+	if err != nil {
+		return nil, fmt.Errorf("daemon.node_key_file %s: %w", d.NodeKeyFile, err)
+	}
+	return nodes.New(key, time.Now)
+}
+
+func openListener(d siteconfig.Daemon) (net.Listener, *tls.Config, error) {
+	var cfg *tls.Config
+	if d.TLSCertFile != "" {
+		cert, err := tls.LoadX509KeyPair(d.TLSCertFile, d.TLSKeyFile)
+		if err != nil {
+			return nil, nil, fmt.Errorf("daemon.tls_cert_file: %w", err)
+		}
+		cfg = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	}
+	ln, err := net.Listen("tcp", d.Listen)
+	if err != nil {
+		return nil, nil, fmt.Errorf("daemon.listen: %w", err)
+	}
+	return ln, cfg, nil
+}
+
+func lookupUID(name string) (uint32, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(u.Uid, 10, 32)
+	return uint32(n), err
+}
+
+func lookupGID(name string) (int, error) {
+	if n, err := strconv.ParseUint(name, 10, 31); err == nil {
+		return int(n), nil
+	}
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(g.Gid)
+}
