@@ -106,28 +106,3 @@ func (w *bounded) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
-
-// updateByCommand changes one task of an array whose raw id is the array's.
-// The hold has a command of its own; a release comes last, so that the job
-// cannot start half-changed.
-func (c *Client) updateByCommand(ctx context.Context, ref Ref, u Update) error {
-	const op = "update job"
-	if ref.Tasks == "" {
-		return &Error{Kind: ErrInvalid, Op: op, Msg: "the whole of an array"}
-	}
-	if u.Hold.Set && u.Hold.Value {
-		if err := c.opts.Scontrol.run(ctx, op, "hold", ref.String()); err != nil {
-			return err
-		}
-	}
-	if args := u.arguments(); len(args) > 0 {
-		args = append([]string{"update", "JobId=" + ref.String()}, args...)
-		if err := c.opts.Scontrol.run(ctx, op, args...); err != nil {
-			return err
-		}
-	}
-	if u.Hold.Set && !u.Hold.Value {
-		return c.opts.Scontrol.run(ctx, op, "release", ref.String())
-	}
-	return nil
-}

@@ -30,9 +30,9 @@ func (id JobID) Ref() Ref { return Ref{ID: id} }
 // SharesID says that the raw id stands for other tasks too.
 func (r Ref) SharesID() bool { return r.Array != 0 && r.ID == r.Array }
 
-// String is what scontrol and scancel take: "12", "12_3", "12_[2-4]". The REST
-// calls that cancel and signal take it too, the one that updates does not
-// (HTTP 422).
+// String is what scontrol takes: "12", "12_3", "12_[2-4]". The REST calls that
+// signal and requeue take it too; the one that updates wants the raw id (HTTP
+// 422 otherwise), which there means the one record.
 func (r Ref) String() string {
 	if r.Array == 0 || r.Tasks == "" {
 		return r.ID.String()

@@ -191,31 +191,3 @@ func beginSecond(t time.Time) int64 {
 }
 
 func minutesUp(d time.Duration) int64 { return int64((d + time.Minute - 1) / time.Minute) }
-
-// arguments is the update as scontrol takes it, without the hold.
-func (u Update) arguments() []string {
-	var args []string
-	add := func(set bool, key, value string) {
-		if set {
-			args = append(args, key+"="+value)
-		}
-	}
-	add(u.BeginTime.Set, "StartTime", "uts"+strconv.FormatInt(beginSecond(u.BeginTime.Value), 10))
-	add(u.Nice.Set, "Nice", strconv.FormatInt(u.Nice.Value, 10))
-	add(u.Priority.Set, "Priority", strconv.FormatInt(u.Priority.Value, 10))
-	add(u.Nodes.Set && len(u.RequiredNodes) == 0, "NumNodes", u.nodeRange())
-	add(len(u.RequiredNodes) > 0, "ReqNodeList", strings.Join(u.RequiredNodes, ","))
-	add(len(u.RequiredNodes) > 0, "NumNodes", strconv.Itoa(len(u.RequiredNodes)))
-	add(u.ExcludedNodes.Set, "ExcNodeList", strings.Join(u.ExcludedNodes.Value, ","))
-	add(u.Tasks.Set, "NumTasks", strconv.Itoa(u.Tasks.Value))
-	add(u.CPUsPerTask.Set, "CPUsPerTask", strconv.Itoa(u.CPUsPerTask.Value))
-	add(u.TRESPerNode.Set, "TresPerNode", u.TRESPerNode.Value)
-	add(u.TRESPerJob.Set, "TresPerJob", u.TRESPerJob.Value)
-	add(u.Partition.Set, "Partition", u.Partition.Value)
-	add(u.QOS.Set, "QOS", u.QOS.Value)
-	add(u.TimeLimit.Set, "TimeLimit", strconv.FormatInt(minutesUp(u.TimeLimit.Value), 10))
-	if u.Requeue.Set {
-		add(true, "Requeue", map[bool]string{true: "1", false: "0"}[u.Requeue.Value])
-	}
-	return args
-}
