@@ -56,7 +56,6 @@ type column struct {
 	pool int     // for prefix rows; -1 when unknown
 	left float64 // units of work left after this lease, at this column's speed
 	due  float64 // the tier's deadline in units from now
-	two  bool    // holds its GPUs in the second unit too
 }
 
 // job is a snapshot's job in terms of the model.

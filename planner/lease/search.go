@@ -89,11 +89,13 @@ func (s *search) ask(ctx context.Context, m *milp.Model, lim milp.Limits) (milp.
 		s.stats.Status, s.stats.Error = status(sol.Status), sol.Note
 		return sol, false
 	}
-	if !lim.Relax {
-		if err := m.Feasible(sol.X, 1e-6); err != nil {
-			s.stats.Status, s.stats.Error = "failed", fmt.Sprintf("solver: %v", err)
-			return sol, false
-		}
+	judge := *m
+	if lim.Relax {
+		judge.Int = make([]bool, m.Cols())
+	}
+	if err := judge.Feasible(sol.X, 1e-6); err != nil {
+		s.stats.Status, s.stats.Error = "failed", fmt.Sprintf("solver: %v", err)
+		return sol, false
 	}
 	s.stats.Status = status(sol.Status)
 	return sol, true
