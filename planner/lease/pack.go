@@ -135,7 +135,9 @@ type packed struct {
 	met    int
 	// homeless marks jobs that the candidate started but no hole was found for.
 	homeless []bool
-	note     string
+	// raced names the foreign job that would take GPUs that a start counted on, by job.
+	raced map[int]planner.Run // lookup only
+	note  string
 }
 
 // pack turns a choice of columns into placements: kept jobs stay, starts go biggest first, then nobody is stopped in vain, then free GPUs go to
