@@ -75,15 +75,13 @@ func Saved(n, ov float64) float64 {
 	return min(ov, n) / n
 }
 
-// Age is the reward that a job has gained by waiting for so many units, to be added for each of its GPUs. It grows with the square, so that
-// equal jobs do not take turns all the time, and without bound: whatever better-paid stream arrives, a job that waits overtakes it in the end.
+// Age is the reward that a job has gained by waiting for so many units, to be added for each of its GPUs. It grows without bound: whatever
+// better-paid stream arrives, a job that waits overtakes it in the end. For profilers, which hold little and not for long, it grows at
+// once and evenly; for others with the square, so that equal jobs do not take turns all the time.
 func (c Config) Age(class planner.Class, waited float64) float64 {
-	after, span := c.AgeAfter, c.AgeSpan
 	if class == planner.Profiler {
-		after, span = c.ProfileAgeAfter, c.ProfileAgeSpan
+		return max(0, waited-c.ProfileAgeAfter) / c.ProfileAgeSpan
 	}
-	if waited <= after {
-		return 0
-	}
-	return (waited - after) / span * (waited - after) / span
+	late := max(0, waited-c.AgeAfter) / c.AgeSpan
+	return late * late
 }
