@@ -9,26 +9,35 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"unisched/planner"
 	"unisched/planner/milp"
 )
 
-// Policy makes plans. Its only memory is the last plan, from which the "last" candidate is made; see Reset. It is not safe for
-// concurrent use.
+// Policy makes plans. Its only memory is the last plan, from which the "last" candidate is made, and how often the solver failed of
+// late; see Reset. It is not safe for concurrent use.
 type Policy struct {
-	cfg   Config
-	solve milp.Solver
-	last  planner.Plan
+	cfg    Config
+	solve  milp.Solver
+	last   planner.Plan
+	failed int // rounds in a row in which the solver failed
+	rest   int // rounds for which it is left alone
 }
+
+// After failures in a row the solver is left alone for some rounds: greedy candidates and the last plan decide.
+const (
+	failuresToRest = 3
+	roundsOfRest   = 12
+)
 
 // New returns the policy. Without a solver the greedy candidates decide alone.
 func New(cfg Config, solve milp.Solver) *Policy { return &Policy{cfg: cfg.filled(), solve: solve} }
 
 // Reset replaces the remembered plan; the zero Plan forgets it. After Reset(p) the next Plan depends on p and its snapshot alone, which is how
 // a stored round is replayed.
-func (p *Policy) Reset(last planner.Plan) { p.last = last }
+func (p *Policy) Reset(last planner.Plan) { p.last, p.failed, p.rest = last, 0, 0 }
 
 // Last returns the remembered plan.
 func (p *Policy) Last() planner.Plan { return p.last }
@@ -53,14 +62,18 @@ func (p *Policy) best(ctx context.Context, s planner.Snapshot) planner.Plan {
 	in := newInstance(s, p.cfg)
 	stats := planner.SolverStats{Status: "skipped"}
 	t1 := clock()
-	cands := []packed{in.pack("llf", in.leastLaxity()), in.pack("slack-srsf", in.slackSRSF())}
+	var cands []packed
 	if choice, ok := in.shifted(p.last); ok {
 		cands = append(cands, in.pack("last", choice))
 	}
+	if !p.cfg.SingleCandidate || p.solve == nil || len(cands) == 0 {
+		cands = append(cands, in.pack("llf", in.leastLaxity()), in.pack("slack-srsf", in.slackSRSF()))
+	}
 	t2 := clock()
 	stats.Build = t1.Sub(t0)
-	if p.solve != nil {
+	if p.awake(&stats) {
 		cands = p.search(ctx, in, cands, &stats)
+		p.count(stats)
 		stats.Build += clock().Sub(t2) - stats.Solve
 	}
 	stats.Pack = t2.Sub(t1)
@@ -82,6 +95,30 @@ func (p *Policy) best(ctx context.Context, s planner.Snapshot) planner.Plan {
 	}
 	plan.Solver = stats
 	return plan
+}
+
+// awake reports whether the solver is to be asked this round.
+func (p *Policy) awake(stats *planner.SolverStats) bool {
+	if p.solve == nil {
+		return false
+	}
+	if p.rest > 0 {
+		p.rest--
+		stats.Error = fmt.Sprintf("solver left alone for %d more rounds after %d failures", p.rest, failuresToRest)
+		return false
+	}
+	return true
+}
+
+// count keeps book of failures.
+func (p *Policy) count(stats planner.SolverStats) {
+	if stats.Status != "failed" {
+		p.failed = 0
+		return
+	}
+	if p.failed++; p.failed >= failuresToRest {
+		p.failed, p.rest = 0, roundsOfRest
+	}
 }
 
 // better orders candidates.
