@@ -106,6 +106,9 @@ func fits(a Action, job slurm.Job) string {
 			return "it is not pending any more"
 		}
 	case Hold, Unhold, Requeue:
+		if _, hold := a.(Hold); hold && job.Held {
+			return "somebody else holds it"
+		}
 		if !running {
 			return "it is not running any more"
 		}

@@ -98,14 +98,15 @@ func outcomeOf(err error) Outcome {
 }
 
 // ahead puts the record into the state that the call is meant to reach, before the call: if we die in between, the journal knows what may
-// have been done.
+// have been done. What the call takes off (a hold, nice, a shape) stays on the list of what must be undone until a snapshot shows that it is
+// gone (reconcile): else a call that never arrived would leave the job with something that nobody remembers.
 func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 	ch := &rec.Changed
 	switch a := a.(type) {
 	case Delay:
 		rec.beginWas, ch.Begin = ch.Begin, a.Until.Truncate(time.Second)
 	case Start:
-		rec.beginWas, ch.Begin, ch.Hold = ch.Begin, time.Time{}, false
+		rec.beginWas, ch.Begin = ch.Begin, time.Time{}
 		ch.Pinned = a.Placement.Names()
 		if a.SetNice {
 			ch.Nice, ch.NiceIs = true, a.Nice
@@ -122,9 +123,8 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		rec.Run.Signalled = now
 		rec.note(now, "signal", string(a.Signal.Name))
 	case Unhold:
-		ch.Hold = false
 	case Settle:
-		ch.Hold, rec.beginWas, ch.Begin = false, ch.Begin, a.Until.Truncate(time.Second)
+		rec.beginWas, ch.Begin = ch.Begin, a.Until.Truncate(time.Second)
 		rec.Target = Target{}
 		rec.enter(now, b.queuePhase(rec), rec.Why)
 		b.rouse("a job is back in the queue")
@@ -135,9 +135,8 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		ch.Begin = time.Time{}
 		rec.enter(now, Requeueing, rec.Why)
 	case Unpin:
-		ch.Pinned = nil
 	case Restore:
-		ch.Hold, ch.Begin, ch.Nice, ch.Reshape = false, time.Time{}, false, ch.Reshape && rec.Phase.OnGPUs()
+		ch.Begin = time.Time{} // ends by itself
 		rec.Target = Target{}
 		switch rec.Phase {
 		case Checkpointing:
@@ -169,7 +168,7 @@ func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job slurm.Job)
 	case Settle:
 		u := restoreRequest(rec, job)
 		u.BeginTime = slurm.Some(a.Until)
-		if job.Held {
+		if job.Held && rec.Changed.Hold {
 			u.Hold = slurm.Some(false)
 		}
 		return cl.Update(ctx, ref, u)
@@ -188,7 +187,7 @@ func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job slurm.Job)
 // startUpdate is the whole of a start in one call.
 func (b *Bridge) startUpdate(rec *Record, a Start, job slurm.Job) slurm.Update {
 	u := slurm.Update{SeenPending: true, RequiredNodes: slices.Clone(a.Placement.Names()), BeginTime: slurm.Some(time.Time{})}
-	if job.Held {
+	if job.Held && rec.Changed.Hold {
 		u.Hold = slurm.Some(false)
 	}
 	if a.SetNice {
@@ -236,7 +235,9 @@ func restoreRequest(rec *Record, job slurm.Job) slurm.Update {
 			u.TRESPerJob = slurm.Some(o.TRESPerJob)
 		}
 	}
-	if most := mostNodes(o); q.Nodes.Min != o.Nodes.Min || rec.Changed.Reshape && most > o.Nodes.Min {
+	if most := mostNodes(o); len(o.RequiredNodes) > 0 && !slices.Equal(q.RequiredNodes, o.RequiredNodes) {
+		u.RequiredNodes = slices.Clone(o.RequiredNodes) // brings the number of nodes along
+	} else if q.Nodes.Min != o.Nodes.Min || rec.Changed.Reshape && most > o.Nodes.Min {
 		u.Nodes = slurm.Some(max(o.Nodes.Min, 1))
 		if most > u.Nodes.Value {
 			u.NodesTo = slurm.Some(most)
@@ -270,14 +271,14 @@ func mostNodes(o Original) int {
 func restoreUpdate(rec *Record, job slurm.Job) slurm.Update {
 	if job.State != slurm.StatePending {
 		u := slurm.Update{Nice: slurm.Some(rec.Original.Nice)}
-		if job.Held {
+		if job.Held && rec.Changed.Hold {
 			u.Hold = slurm.Some(false)
 		}
 		return u
 	}
 	u := restoreRequest(rec, job)
 	u.BeginTime = slurm.Some(rec.Original.Begin)
-	if job.Held {
+	if job.Held && rec.Changed.Hold {
 		u.Hold = slurm.Some(false)
 	}
 	return u

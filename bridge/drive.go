@@ -118,6 +118,10 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 		}
 		return []Action{Settle{target(run), c.now.Add(b.cfg.Delay)}}
 	case Checkpointing:
+		if rec.Run.Signalled.IsZero() && !rec.Changed.Hold { // the hold was never set, or somebody took it off: from the beginning
+			rec.enter(c.now, rec.runPhase(), "")
+			return nil
+		}
 		return c.overdue(rec, job)
 	case Running, Profiling:
 		if rec.Changed.Hold {
@@ -126,7 +130,10 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 	case Starting:
 		return c.stuck(rec, job, pending)
 	case Waiting, Admitted:
-		if pending && len(rec.Changed.Pinned) > 0 {
+		if pending && rec.Changed.Hold { // the call that should have taken it off did not arrive
+			return []Action{Settle{target(run), c.now.Add(b.cfg.Delay)}}
+		}
+		if pending && len(rec.Changed.Pinned) > 0 && len(rec.Original.RequiredNodes) == 0 {
 			return []Action{Unpin{target(run)}}
 		}
 	}
@@ -174,14 +181,19 @@ func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 	if rec.Strikes >= c.b.cfg.CheckpointStrikes {
 		rec.NoPreempt = why + ": it is not preempted any more; see its ckpt= setting"
 	}
-	next := Running
-	if run.Profile {
-		next = Profiling
-	}
+	next := rec.runPhase()
 	rec.LeaseUntil = c.b.leaseEnd(c.now, rec.Class())
 	rec.enter(c.now, next, why)
 	c.b.log(c.now, "warn", "signal-ineffective", rec.Job, "%s", why)
 	return []Action{Unhold{target(rec.ID())}}
+}
+
+// runPhase is the phase of the run in progress while nothing is asked of it.
+func (r *Record) runPhase() Phase {
+	if r.Run.Profile {
+		return Profiling
+	}
+	return Running
 }
 
 // stuck takes back a start that Slurm did not carry out although the GPUs are free, or whose GPUs somebody else got.
@@ -189,7 +201,11 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 	if !pending {
 		return nil
 	}
-	held := job.Held && !rec.Changed.Hold // Slurm itself put it aside (bad constraints), or its user did
+	if rec.Changed.Hold { // the call that should have started it did not arrive
+		rec.enter(c.now, c.b.queuePhase(rec), "its start did not arrive")
+		return []Action{Settle{target(rec.ID()), c.now.Add(c.b.cfg.Delay)}}
+	}
+	held := job.Held // Slurm itself put it aside (bad constraints), or its user did
 	gone := false
 	for _, s := range rec.Target.Placement {
 		// free already counts this very job as gone.
@@ -224,6 +240,7 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 		return nil
 	}
 	if held {
+		rec.Changed.Hold = true // our placement made Slurm hold it
 		return []Action{Settle{target(rec.ID()), c.now.Add(c.b.cfg.Delay)}}
 	}
 	return []Action{Delay{target(rec.ID()), c.now.Add(c.b.cfg.Delay)}}

@@ -118,8 +118,8 @@ func (b *Bridge) followJob(now time.Time, rec *Record, job slurm.Job) {
 func (r *Record) reconcile(now time.Time, job slurm.Job) {
 	before := r.Changed
 	c := &r.Changed
-	if c.Hold && !job.Held {
-		c.Hold = false
+	if c.Hold && (!job.Held || job.Reason == "JobHeldUser") {
+		c.Hold = false // gone, or replaced by one of its user's
 	}
 	if !c.Begin.IsZero() && !c.Begin.After(now) {
 		c.Begin = time.Time{} // it has passed by itself

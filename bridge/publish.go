@@ -131,6 +131,8 @@ func (b *Bridge) whyNotPreempted(rec *Record, job slurm.Job) string {
 		return "no ckpt= in its comment: it cannot save its work"
 	case job.ID != 0 && !job.Requeue:
 		return "submitted with --no-requeue: it could not come back"
+	case job.State == slurm.StateRunning && job.Held && !rec.Changed.Hold:
+		return "its user or an admin holds it: it would come back held"
 	case rec.Phase.OnGPUs() && !rec.canBeSignalled():
 		return "no sign of life of this run yet (no progress line): a signal might kill it"
 	}

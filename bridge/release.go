@@ -42,6 +42,12 @@ func ReleaseDead(ctx context.Context, cfg Config, cluster Cluster, mem Memory, e
 		err = saved
 	}
 	rep := ReleaseReport{Released: int(b.counts.Done - before)}
+	if state, seen := cluster.State(ctx, now); seen == nil { // believed only when a snapshot shows it
+		b.followKnown(now, state)
+		if saved := b.persist(now); err == nil {
+			err = saved
+		}
+	}
 	for _, id := range b.ids() {
 		rec := b.records[id]
 		switch {

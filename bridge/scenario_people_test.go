@@ -229,10 +229,9 @@ func TestScenarioUsersWillWins(t *testing.T) {
 		w.fill(1, 7200)
 		w.sim.Hold(w.ids["long1"])
 		w.urgent("strict", 600, time.Hour)
-		w.until(2*time.Hour, "the strict job ends", w.finished("strict"))
-		w.run(30*time.Minute, nil)
-		if j := w.job("long1"); j.State == slurm.StatePending && !j.Held {
-			t.Errorf("the user's hold is gone: %+v", j)
+		w.run(90*time.Minute, nil)
+		if j := w.job("long1"); !w.running("long1") || !j.Held || j.Restarts > 0 || !strings.Contains(w.view("long1").NoPreempt, "holds it") {
+			t.Errorf("%s held=%v restarts=%d no-preempt=%q: it would not have come back by itself", j.State, j.Held, j.Restarts, w.view("long1").NoPreempt)
 		}
 	})
 	t.Run("begin time", func(t *testing.T) {

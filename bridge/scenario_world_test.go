@@ -157,7 +157,8 @@ type world struct {
 	b     *bridge.Bridge // nil: no daemon runs
 	notes []bridge.Note
 	ids   map[string]slurm.JobID
-	down  time.Duration // time for which the daemon stays down after a crash
+	nice  map[string]int64 // as submitted
+	down  time.Duration    // time for which the daemon stays down after a crash
 	upAt  time.Time
 }
 
@@ -182,7 +183,7 @@ func newWorld(t *testing.T, s site) *world {
 		s.sim.SubmitDelay = 3 * time.Minute
 	}
 	sim := slurmsim.New(s.sim, slurmsim.Nodes(s.nodes, s.gpus), slurmsim.Partition{Name: "gpu"}, slurmsim.Partition{Name: "profile", MaxNodes: 2, MaxGPUs: 2})
-	w := &world{t: t, cfg: cfg, sim: sim, wire: &wire{Cluster: sim}, mem: &memory{}, ids: map[string]slurm.JobID{}}
+	w := &world{t: t, cfg: cfg, sim: sim, wire: &wire{Cluster: sim}, mem: &memory{}, ids: map[string]slurm.JobID{}, nice: map[string]int64{}}
 	w.open()
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -277,7 +278,7 @@ func (w *world) submit(name string, s slurmsim.Submission) slurm.JobID {
 		s.TimeLimit = 24 * time.Hour
 	}
 	id := w.sim.Submit(s)
-	w.ids[name] = id
+	w.ids[name], w.nice[name] = id, s.Nice
 	return id
 }
 
@@ -350,7 +351,7 @@ func (w *world) clean() {
 		if j.ID == 0 || j.State.Finished() {
 			continue
 		}
-		if j.Held || len(j.Request.RequiredNodes) > 0 && j.State == slurm.StatePending || j.Nice != 0 || j.Begin.After(w.sim.Now()) {
+		if j.Held || len(j.Request.RequiredNodes) > 0 && j.State == slurm.StatePending || j.Nice != w.nice[name] || j.Begin.After(w.sim.Now()) {
 			w.t.Errorf("job %s (%d): left %s held=%v pinned=%v nice=%d begin=%v", name, id, j.State, j.Held, j.Request.RequiredNodes, j.Nice, j.Begin)
 		}
 	}
