@@ -212,6 +212,7 @@ func TestReadErrors(t *testing.T) {
 		{"controller down", reply{502, `{"nodes":[],` + noAnswer + `,` + problem(1800, "Unable to contact slurm controller (connect failure)") + `}`}, ErrUnavailable, 1800},
 		{"controller down, one job", reply{500, `{"nodes":[],` + problem(-1, "Unspecified error") + `}`}, ErrUnavailable, -1},
 		{"controller down in an answer 200", reply{200, `{"nodes":[],` + problem(1800, "x") + `}`}, ErrUnavailable, 1800},
+		{"403 with the system's number", reply{403, `{` + problem(1, "Operation not permitted") + `}`}, ErrUnavailable, 1},
 		{"unknown id", reply{404, `{"nodes":[],` + problem(2017, "Invalid job id specified") + `}`}, ErrNotFound, 2017},
 		{"redirect", reply{302, ``}, ErrBadAnswer, 0},
 		{"not JSON", reply{200, `<html>`}, ErrBadAnswer, 0},
