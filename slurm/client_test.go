@@ -403,3 +403,20 @@ func TestWriteIsSentOnce(t *testing.T) {
 		}
 	})
 }
+
+func FuzzReadAnswer(f *testing.F) {
+	for _, s := range []string{`{"jobs":[{"job_id":1}],` + lists + `}`, `{"jobs":null}`, `{"errors":[{"error_number":{}}]}`, `{"meta":[],"last_update":{"number":"x"}}`, `[`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		n := 0
+		a, err := readAnswer(strings.NewReader(string(data)), "jobs", func(d raw) {
+			n++
+			readJob(d)
+		})
+		if a.count != n || err == nil && n > 0 && !a.listed {
+			t.Fatalf("%+v, %d records, %v", a, n, err)
+		}
+		readStatus(a.rest["status"])
+	})
+}
