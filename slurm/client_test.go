@@ -212,6 +212,7 @@ func TestReadErrors(t *testing.T) {
 		{"controller down", reply{502, `{"nodes":[],` + noAnswer + `,` + problem(1800, "Unable to contact slurm controller (connect failure)") + `}`}, ErrUnavailable, 1800},
 		{"controller down, one job", reply{500, `{"nodes":[],` + problem(-1, "Unspecified error") + `}`}, ErrUnavailable, -1},
 		{"controller down in an answer 200", reply{200, `{"nodes":[],` + problem(1800, "x") + `}`}, ErrUnavailable, 1800},
+		{"403 with the system's number", reply{403, `{` + problem(1, "Operation not permitted") + `}`}, ErrUnavailable, 1},
 		{"unknown id", reply{404, `{"nodes":[],` + problem(2017, "Invalid job id specified") + `}`}, ErrNotFound, 2017},
 		{"redirect", reply{302, ``}, ErrBadAnswer, 0},
 		{"not JSON", reply{200, `<html>`}, ErrBadAnswer, 0},
@@ -400,5 +401,22 @@ func TestWriteIsSentOnce(t *testing.T) {
 				t.Errorf("%s: %v, sent %d times", name, err, seen)
 			}
 		}
+	})
+}
+
+func FuzzReadAnswer(f *testing.F) {
+	for _, s := range []string{`{"jobs":[{"job_id":1}],` + lists + `}`, `{"jobs":null}`, `{"errors":[{"error_number":{}}]}`, `{"meta":[],"last_update":{"number":"x"}}`, `[`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		n := 0
+		a, err := readAnswer(strings.NewReader(string(data)), "jobs", func(d raw) {
+			n++
+			readJob(d)
+		})
+		if a.count != n || err == nil && n > 0 && !a.listed {
+			t.Fatalf("%+v, %d records, %v", a, n, err)
+		}
+		readStatus(a.rest["status"])
 	})
 }

@@ -88,6 +88,7 @@ func codeOfText(text string) int {
 		{"Invalid partition name specified", 2000},
 		{"Protocol authentication error", codeAuth},
 		{"Unable to contact slurm controller (connect failure)", codeNoController},
+		{"Unexpected message received", 1000},
 		{"Zero Bytes were transmitted or received", 1000},
 	} {
 		if strings.Contains(text, m.words) {

@@ -115,6 +115,8 @@ func TestWriteErrors(t *testing.T) {
 		{"500 unspecified", reply{500, `{` + problem(-1, "Unspecified error") + `}`}, []error{ErrUnknownOutcome}, nil},
 		{"controller away, nothing sent", reply{502, `{` + problem(1800, "connect failure") + `}`}, []error{ErrUnavailable}, []error{ErrUnknownOutcome}},
 		{"controller away half-way", reply{500, `{` + problem(1000, "Unexpected message received") + `}`}, []error{ErrUnknownOutcome, ErrUnavailable}, nil},
+		{"controller away, signal on 26.05", reply{403, `{` + problem(1, "Operation not permitted") + `}`}, []error{ErrUnknownOutcome}, []error{ErrUnauthorised, ErrRefused}},
+		{"forbidden by a proxy", reply{403, `no`}, []error{ErrUnauthorised}, []error{ErrUnknownOutcome}},
 		{"token", reply{511, `{` + meta + `,"errors":[]}`}, []error{ErrUnauthorised}, []error{ErrUnknownOutcome}},
 		{"case 48: 429", reply{429, ``}, []error{ErrRateLimited}, []error{ErrUnknownOutcome}},
 		{"bad request", reply{400, `Rejecting bad JSON`}, []error{ErrRefused}, nil},
@@ -308,7 +310,8 @@ func TestScontrolErrors(t *testing.T) {
 		{"finished", "Job/step already completing or completed for job 5", ErrFinished, ErrUnknownOutcome},
 		{"controller away", "Unable to contact slurm controller (connect failure)", ErrUnavailable, ErrUnknownOutcome},
 		{"controller away half-way", "Zero Bytes were transmitted or received", ErrUnknownOutcome, ErrRefused},
-		{"other words", "flood", ErrUnknownOutcome, ErrRefused},
+		{"controller away, requeue", "Unexpected message received for job 1", ErrUnavailable, ErrRefused},
+		{"other words", "flood", ErrUnknownOutcome, ErrUnavailable},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, _ := fake(t, tt.says)
