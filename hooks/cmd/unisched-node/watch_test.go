@@ -412,6 +412,20 @@ func TestSender(t *testing.T) {
 	}
 }
 
+func TestKeyOpenToAll(t *testing.T) {
+	keyFile := t.TempDir() + "/key"
+	mustWrite(t, keyFile, testKey)
+	if _, err := readKey(keyFile); err != nil {
+		t.Error(err)
+	}
+	if err := os.Chmod(keyFile, 0o604); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readKey(keyFile); err == nil {
+		t.Error("a key that every user can read was taken")
+	}
+}
+
 // The service as systemd runs it: it sends what is there, then what comes, and the last lines before it ends.
 func TestWatchService(t *testing.T) {
 	base, got := t.TempDir(), make(chan progress.Report, 10)
