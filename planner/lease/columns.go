@@ -82,7 +82,7 @@ func (in *instance) columns(j *job) {
 		earn := in.earn(j, w)
 		for _, t := range tiers {
 			if w.finish <= j.due[t] {
-				obj := reward.Weight(*j.Job)*in.cfg.Reward.Tier(j.Tiers[t].Value) + earn
+				obj := reward.Weight(*j.Job)*in.cfg.Reward.Tier(j.Tiers[t].Value)*in.trust(w, j.due[t]) + earn
 				j.cols = append(j.cols, column{w.kind, w.opt, t, obj, w.gpus, w.pool, w.left, j.due[t]})
 			}
 		}
@@ -94,6 +94,13 @@ func (in *instance) columns(j *job) {
 	if len(j.cols) == 0 { // a job without any way waits
 		j.base, j.cols = 0, []column{{kind: wait, opt: -1, tier: -1, pool: -1}}
 	}
+}
+
+// trust is how much of a tier's value counts when its slack is less than the margins ask for: a plan that waits until the last moment loses
+// deadlines to whatever it did not foresee.
+func (in *instance) trust(w way, due float64) float64 {
+	margin := in.cfg.Delta + in.cfg.Beta*w.finish
+	return 1 - in.cfg.Risk*max(0, 1-(due-w.finish)/margin)
 }
 
 // openTiers are the first two tiers (by index) that some way meets and that are worth something.

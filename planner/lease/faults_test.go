@@ -134,14 +134,14 @@ func TestExactPlansAreFeasible(t *testing.T) {
 		}
 		p := New(Config{}, bruteSolver)
 		p.Reset(New(Config{}, nil).Plan(context.Background(), s))
-		plan := p.best(context.Background(), s)
+		plan := p.robust(context.Background(), s)
 		for _, v := range planner.Check(s, plan) {
 			t.Errorf("%v", v)
 		}
 		if plan.Solver.Status == "failed" {
 			t.Errorf("solver: %+v", plan.Solver)
 		}
-		greedy := New(Config{}, nil).best(context.Background(), s)
+		greedy := New(Config{}, nil).robust(context.Background(), s)
 		if plan.Objective < greedy.Objective-1e-9 {
 			t.Errorf("objective %g below greedy %g", plan.Objective, greedy.Objective)
 		}

@@ -45,7 +45,7 @@ func (p *Policy) Last() planner.Plan { return p.last }
 // Plan decides the round that begins at s.Now. It never fails: the result passes planner.Check. Lease ends lie on unit boundaries, see
 // planner.LeaseEnd: an SLO job's lease is SLOUnits units, any other's one, and a job kept past its lease gets the new end.
 func (p *Policy) Plan(ctx context.Context, s planner.Snapshot) planner.Plan {
-	plan := p.best(ctx, s)
+	plan := p.robust(ctx, s)
 	if v := planner.Check(s, plan); len(v) > 0 {
 		plan = Fallback(s)
 		plan.Scores = []planner.Score{{Candidate: "rejected", Note: v[0].Error()}}
@@ -54,9 +54,37 @@ func (p *Policy) Plan(ctx context.Context, s planner.Snapshot) planner.Plan {
 	return plan
 }
 
+// robust plans; when a start was taken back because a foreign job would take GPUs that it counted on, it plans again with that foreign job in
+// place, so that other victims can be found, and keeps the better plan.
+func (p *Policy) robust(ctx context.Context, s planner.Snapshot) planner.Plan {
+	plan, raced := p.best(ctx, s)
+	if len(raced) == 0 {
+		return plan
+	}
+	then := s
+	then.Jobs = slices.Clone(s.Jobs)
+	for i := range then.Jobs {
+		j := &then.Jobs[i]
+		if e := plan.Entries[i]; e.Decision == planner.Start && slices.Contains(raced, j.Run) {
+			j.State, j.Current = planner.Running, e.Placement
+		}
+	}
+	again, more := p.best(ctx, then)
+	if len(more) > 0 || again.Objective <= plan.Objective {
+		return plan
+	}
+	for i := range s.Jobs {
+		e := &again.Entries[i]
+		if s.Jobs[i].State == planner.Waiting && e.Decision == planner.Keep {
+			e.Decision, e.Reason = planner.Start, plan.Entries[i].Reason
+		}
+	}
+	return again
+}
+
 // best builds the candidates and takes the one that earns most once packed; ties go to the one that meets more deadlines, then to the
-// earlier in the list.
-func (p *Policy) best(ctx context.Context, s planner.Snapshot) planner.Plan {
+// earlier in the list. It also names the foreign jobs for which a start of the winner was taken back.
+func (p *Policy) best(ctx context.Context, s planner.Snapshot) (planner.Plan, []planner.Run) {
 	clock := p.cfg.Clock
 	t0 := clock()
 	in := newInstance(s, p.cfg)
@@ -94,7 +122,12 @@ func (p *Policy) best(ctx context.Context, s planner.Snapshot) planner.Plan {
 		plan.Margin = cands[0].obj - cands[1].obj
 	}
 	plan.Solver = stats
-	return plan
+	var raced []planner.Run
+	for _, run := range cands[0].raced {
+		raced = append(raced, run)
+	}
+	slices.SortFunc(raced, planner.Run.Compare)
+	return plan, raced
 }
 
 // awake reports whether the solver is to be asked this round.

@@ -77,6 +77,10 @@ func TestDecisions(t *testing.T) {
 		{"no victim for GPUs that a foreign job would take meanwhile", nodes(1), []planner.Job{
 			plantest.Running(plantest.Job(1, 50, two), at(node("a000", 2))), plantest.Strict(plantest.Job(2, 4, four), 6), foreign}, nil,
 			[]string{"1 keep runs", "2 wait outbid", "3 start let-through"}},
+		{"other victims are found for it", nodes(2), []planner.Job{
+			plantest.Running(plantest.Job(1, 50, two), at(node("a000", 2))), plantest.Strict(plantest.Job(2, 4, four), 6), foreign,
+			plantest.Running(plantest.Job(4, 40, four), at(node("a001", 4)))}, nil,
+			[]string{"1 keep runs", "2 start starts", "3 start let-through", "4 stop preempted"}},
 		{"budget of preemptions (case 46)", nodes(2), []planner.Job{running, plantest.Running(plantest.Job(2, 50, four), at(node("a001", 4))),
 			plantest.Strict(plantest.Job(3, 4, four), 6), plantest.Strict(plantest.Job(4, 4, four), 6)}, func(s *planner.Snapshot) { s.MaxPreemptions = 1 },
 			[]string{"1 keep runs", "2 stop preempted", "3 start starts", "4 wait budget"}},
