@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 		{"another signal", "--signal B:SIGUSR2+77", strings.ReplaceAll(trap, "USR1", "USR2"), syscall.SIGUSR2, 77, []string{`{"signal":"USR2"}`}},
 		{"TERM", "", strings.ReplaceAll(trap, "USR1", "TERM"), syscall.SIGTERM, 99, []string{`{"signal":"TERM"}`}},
 		{"a signal that asks for nothing", "", `trap 'exit 0' HUP; echo up; while :; do read -r x < "$HANG" || :; done`, syscall.SIGHUP, 0, nil},
-		{"the group hears it", "", `(trap 'echo ck > "$F"; exit 0' USR1; echo up; while :; do read -r x < "$HANG" || :; done) & trap 'wait; exit 0' USR1; wait`,
+		{"the group hears it", "", `trap 'wait; exit 0' USR1; (trap 'echo ck > "$F"; exit 0' USR1; echo up; while :; do read -r x < "$HANG" || :; done) & wait`,
 			syscall.SIGUSR1, 99, []string{`{"signal":"USR1"}`}},
 		{"only the child hears it", "--forward child", trap, syscall.SIGUSR1, 99, []string{`{"signal":"USR1"}`}},
 	} {
