@@ -157,3 +157,49 @@ func powerLaw(c []Point, s Stop) (float64, bool) {
 	}
 	return x, true
 }
+
+// MilestoneIters converts milestones from epochs to iterations, by the declared iterations per epoch, else by the epochs that the curve reports, at the pace of its last ones.
+// Without either it is empty.
+func MilestoneIters(c []Point, epochs []int, perEpoch int64) []float64 {
+	if len(epochs) == 0 || len(epochs) > 64 {
+		return nil
+	}
+	var withEpoch []Point
+	for _, p := range c {
+		if p.Epoch > 0 {
+			withEpoch = append(withEpoch, p)
+		}
+	}
+	out := make([]float64, 0, len(epochs))
+	for _, e := range epochs {
+		if e <= 0 {
+			continue
+		}
+		if perEpoch > 0 {
+			out = append(out, float64(e)*float64(perEpoch))
+		} else if x, ok := atEpoch(withEpoch, float64(e)); ok {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// atEpoch is the iteration of an epoch: interpolated, or extrapolated at the pace of the last reports.
+func atEpoch(c []Point, epoch float64) (float64, bool) {
+	n := len(c)
+	if n < 2 {
+		return 0, false
+	}
+	for i := 1; i < n; i++ {
+		if c[i].Epoch >= epoch && c[i].Epoch > c[i-1].Epoch {
+			w := (epoch - c[i-1].Epoch) / (c[i].Epoch - c[i-1].Epoch)
+			return float64(c[i-1].Iter) + w*float64(c[i].Iter-c[i-1].Iter), true
+		}
+	}
+	k := max(0, n-11)
+	de := c[n-1].Epoch - c[k].Epoch
+	if !(de > 0) {
+		return 0, false
+	}
+	return float64(c[n-1].Iter) + (epoch-c[n-1].Epoch)*float64(c[n-1].Iter-c[k].Iter)/de, true
+}
