@@ -121,7 +121,7 @@ func Cross(c []Point, t Target) (Crossing, bool) {
 		frac = hits / drawn
 	}
 	out.At = cf.blend(reached, frac, rng)
-	out.Reaches = 0.25*0.9 + 0.75*frac
+	out.Reaches = reachFloor + (0.99-reachFloor)*frac
 	for i := range out.At {
 		out.At[i] *= cf.x0
 	}
