@@ -1,6 +1,7 @@
 package estimator
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -58,6 +59,7 @@ const (
 	trendDraws = 120 // draws of the straight line through the last reports
 	totalDraws = 480 // draws of curves, over all families
 	maxGrid    = 160 // future reports simulated
+	reachFloor = 0.3 // that a target is reached which no curve reaches: users know their schedules
 	lateDraws  = 240 // draws of the prior
 	noiseFloor = 0.004
 	// sharpen narrows the distribution about its median. The ensemble is wider than its errors: its members disagree more with each other than the
@@ -75,6 +77,8 @@ type curveFit struct {
 	steps        []float64
 	rise         float64 // how fast a drop of the learning rate takes effect, in x
 	max, now     float64
+	off          float64 // iterations at x = 0
+	perfect      float64 // the best value that the metric can have, 0 when unknown
 	gap          float64 // distance of two reports, in x
 	future       []float64
 }
@@ -123,7 +127,7 @@ func Cross(c []Point, t Target) (Crossing, bool) {
 	out.At = cf.blend(reached, frac, rng)
 	out.Reaches = reachFloor + (0.99-reachFloor)*frac
 	for i := range out.At {
-		out.At[i] *= cf.x0
+		out.At[i] = out.At[i]*cf.x0 + cf.off
 	}
 	out.Gap = cf.gap * cf.x0
 	return out, len(out.At) > 0
@@ -185,7 +189,7 @@ func (c *curveFit) lastTrend() trend {
 
 func (c *curveFit) trendDraw(t *trend, rng *rand.Rand) float64 {
 	level, slope := t.level+t.sdLevel*rng.NormFloat64(), t.slope*(0.85+0.3*rng.NormFloat64())+t.sdSlope*rng.NormFloat64()
-	gains := c.gains(0, 1-level, rng)
+	gains := c.gains(0, level, rng)
 	if len(c.steps) > 0 {
 		gains = [8]float64{}
 	}
@@ -232,17 +236,21 @@ func newCurveFit(pts []Point, t Target) (*curveFit, bool) {
 		return nil, false
 	}
 	c := &curveFit{x0: float64(pts[0].Iter)}
+	xs := c.axis(pts, &t)
 	for _, i := range thinned(n) {
-		c.x = append(c.x, float64(pts[i].Iter)/c.x0)
+		c.x = append(c.x, xs[i]/c.x0)
 		c.v = append(c.v, min(max(sign*(pts[i].Value-ref)/scale, -5), 5))
+	}
+	if t.Up && t.Value <= 1 && ref >= 0 && slices.MaxFunc(pts, func(a, b Point) int { return cmp.Compare(a.Value, b.Value) }).Value <= 1 {
+		c.perfect = (1 - ref) / scale
 	}
 	for _, x := range c.x {
 		c.lx = append(c.lx, math.Log(x))
 	}
 	c.now, c.max = c.x[len(c.x)-1], t.Max/c.x0
-	c.gap = c.now - float64(pts[n-2].Iter)/c.x0
+	c.gap = c.now - xs[n-2]/c.x0
 	if n > 4 {
-		c.gap = (c.now - float64(pts[n-5].Iter)/c.x0) / 4
+		c.gap = (c.now - xs[n-5]/c.x0) / 4
 	}
 	if c.gap = max(c.gap, (c.max-c.now)/maxGrid); !(c.gap > 0) {
 		return nil, false
@@ -250,6 +258,35 @@ func newCurveFit(pts []Point, t Target) (*curveFit, bool) {
 	c.milestones(t)
 	c.noiseLevels()
 	return c, true
+}
+
+// axis chooses the abscissa. Reports that carry epochs are fitted over epochs, turned into iterations at the pace of the last ones: when the batch size changes on the way, progress
+// goes by samples seen, not by iterations.
+func (c *curveFit) axis(pts []Point, t *Target) []float64 {
+	n := len(pts)
+	byEpoch := pts[0].Epoch > 0
+	for i := 1; i < n; i++ {
+		byEpoch = byEpoch && pts[i].Epoch > pts[i-1].Epoch
+	}
+	xs := make([]float64, n)
+	if !byEpoch {
+		for i := range pts {
+			xs[i] = float64(pts[i].Iter)
+		}
+		return xs
+	}
+	k := max(0, n-11)
+	pace := float64(pts[n-1].Iter-pts[k].Iter) / (pts[n-1].Epoch - pts[k].Epoch)
+	for i := range pts {
+		xs[i] = pts[i].Epoch * pace
+	}
+	c.x0, c.off = xs[0], float64(pts[n-1].Iter)-xs[n-1]
+	t.Max -= c.off
+	t.Milestones = slices.Clone(t.Milestones)
+	for i := range t.Milestones {
+		t.Milestones[i] -= c.off
+	}
+	return xs
 }
 
 func medianOf(a, b, c float64) float64 { return max(min(a, b), min(max(a, b), c)) }
@@ -391,7 +428,7 @@ func (c *curveFit) draw(fam *family, fit *fitted, rng *rand.Rand) (x float64, ke
 	if k := len(c.steps); k > 0 {
 		last = max(p[fam.dim+k-1], 0)
 	}
-	gains := c.gains(last, 1-end-shift, rng)
+	gains := c.gains(last, end+shift, rng)
 	for x := c.now + c.gap; x <= c.max+1e-9; x += c.gap {
 		v := curve(x) + shift + c.noise*rng.NormFloat64()
 		for i, m := range c.future {
@@ -422,14 +459,18 @@ func (c *curveFit) anchor(curve func(float64) float64) float64 {
 	return 0.7 * s / float64(k)
 }
 
-// gains draws what the drops to come will bring: after a drop of known gain about a third of it each time; the first one closes about 0.7 of the gap to the target.
-func (c *curveFit) gains(last, gap float64, rng *rand.Rand) [8]float64 {
+// gains draws what the drops to come will bring at level v: after a drop of known gain about a third of it each time. The first one takes about three tenths of the remaining error
+// where the metric has a best value (ResNets lose a third of their error at the first drop), else seven tenths of the way to the target.
+func (c *curveFit) gains(last, v float64, rng *rand.Rand) [8]float64 {
 	var g [8]float64
 	for i := range c.future {
-		if last > 0 {
+		switch {
+		case last > 0:
 			last *= 0.35 * math.Exp(0.4*rng.NormFloat64())
-		} else {
-			last = max(gap, 0) * 0.7 * math.Exp(0.5*rng.NormFloat64())
+		case c.perfect > 0:
+			last = max(c.perfect-v, 0) * 0.3 * math.Exp(0.4*rng.NormFloat64())
+		default:
+			last = max(1-v, 0) * 0.7 * math.Exp(0.5*rng.NormFloat64())
 		}
 		g[i] = last
 	}
