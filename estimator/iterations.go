@@ -97,6 +97,9 @@ func metricLeft(j Job, done float64) iterations {
 	}
 	ms := MilestoneIters(curve, j.Stop.Milestones, j.Stop.EpochIters)
 	c, ok := Cross(curve, Target{Up: j.Stop.Up, Value: j.Stop.Target, Max: limit, Milestones: ms})
+	if at, n := pastEnds(j, limit); n > 0 && len(curve) < 2*minPoints {
+		return iterations{after(at, done, room), 0.95, true, fmt.Sprintf("iterations from %d earlier jobs", n)}
+	}
 	if !ok { // users ask for a maximum that suffices, and often for more: 70 to 100 % of it is usual
 		at := planner.Interval{Low: max(0.5*limit, done+0.1*room), Mid: max(0.8*limit, done+0.5*room), High: limit}
 		return iterations{after(at, done, room), 0.8, true, "iterations from the maximum"}
@@ -106,6 +109,22 @@ func metricLeft(j Job, done float64) iterations {
 		at.High = limit
 	}
 	return iterations{after(at, done, room), c.Reaches, true, fmt.Sprintf("iterations from %d reports", len(curve))}
+}
+
+// pastEnds is where earlier jobs of the same kind ended, when that was within the maximum.
+func pastEnds(j Job, limit float64) (planner.Interval, int) {
+	var v []float64
+	for _, e := range j.PastEnds {
+		if x := float64(e); x > 0 && x <= limit {
+			v = append(v, x)
+		}
+	}
+	if len(v) == 0 {
+		return planner.Interval{}, 0
+	}
+	slices.Sort(v)
+	mid := v[len(v)/2]
+	return planner.Interval{Low: min(v[0], 0.85*mid), Mid: mid, High: min(max(v[len(v)-1], 1.15*mid), limit)}, len(v)
 }
 
 // after is what is left of a crossing when done iterations are behind and room ahead.

@@ -84,7 +84,7 @@ func Speed(files []File, opt SpeedOptions) (SpeedReport, error) {
 	byGPUs := map[int][]float64{}
 	covered := 0
 	for i, m := range models {
-		fab := estimator.Fabric{}
+		fab := estimator.Fabric{Without: []string{m.name}}
 		for k, o := range models {
 			if k != i && baseName(o.name) != baseName(m.name) {
 				fab = fab.Learn(estimator.Outcome{Key: o.name, Job: o.job(o.rows)}, time.Time{})
