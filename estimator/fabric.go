@@ -92,23 +92,13 @@ func keepLast(old, add []SRSample) []SRSample {
 // basis says in a few words where an estimate comes from.
 func basis(j Job, post speedPosterior, left iterations) string {
 	var parts []string
-	prof, leases, past := 0, 0, 0
-	for _, s := range post.samples {
-		switch {
-		case s.Past:
-			past++
-		case s.Profile:
-			prof++
-		default:
-			leases++
-		}
-	}
+	n := post.counts
 	switch {
-	case leases > 0:
-		parts = append(parts, fmt.Sprintf("speed from %d lease samples", leases))
-	case prof > 0:
-		parts = append(parts, fmt.Sprintf("speed from %d profile steps", prof))
-	case past > 0:
+	case n.leases > 0:
+		parts = append(parts, fmt.Sprintf("speed from %d lease samples", n.leases))
+	case n.profile > 0:
+		parts = append(parts, fmt.Sprintf("speed from %d profile steps", n.profile))
+	case n.past > 0:
 		parts = append(parts, "speed from earlier jobs")
 	case j.DeclaredSeconds > 0:
 		parts = append(parts, "speed from the declared run time")

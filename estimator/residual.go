@@ -7,8 +7,8 @@ import "math"
 const (
 	groupComp     = 0.70 // part of the unexplained variance of the computation that placements of one GPU count share
 	groupExchange = 0.20 // the same of the exchange
-	shapeComp     = 0.25 // part that belongs to the shape
-	shapeExchange = 0.60
+	shapeComp     = 0.28 // part that belongs to the shape
+	shapeExchange = 0.78
 	maxResiduals  = 64 // newest samples used
 )
 

@@ -24,12 +24,14 @@ type speedPosterior struct {
 	batchOf  func(planner.Shape) float64
 	measured bool
 	samples  []Sample
+	counts   sampleCounts
 	krige    *kriging
 }
 
 // speed fits the step-time model to the newest samples of a job, at most limit.
 func (f Fabric) speed(j Job, limit int) speedPosterior {
-	post := speedPosterior{samples: cleanSamples(j.Samples, limit)}
+	clean := cleanSamples(j.Samples, limit)
+	post := speedPosterior{samples: merged(clean), counts: countSamples(clean)}
 	post.measured = len(post.samples) > 0
 	var refBatch float64
 	refBatch, post.batchOf = batches(j, post.samples)
@@ -219,28 +221,6 @@ func askedShapes(j Job) []planner.Shape {
 
 func validShape(s planner.Shape) bool {
 	return len(s) > 0 && len(s) <= 1<<14 && slices.Min(s) > 0 && slices.Max(s) <= 1<<14
-}
-
-// cleanSamples drops what cannot be a measurement and keeps the newest, at most limit.
-func cleanSamples(in []Sample, limit int) []Sample {
-	out := make([]Sample, 0, len(in))
-	for _, s := range in {
-		if !validShape(s.Shape) || !(s.IterTime > 1e-7 && s.IterTime < 1e7) {
-			continue
-		}
-		s.Shape = slices.Clone(s.Shape)
-		slices.SortFunc(s.Shape, func(a, b int) int { return b - a })
-		s.StdErr = finiteOr(s.StdErr, 0.2*s.IterTime)
-		if s.Batch = finiteOr(s.Batch, 0); !(s.Batch > 1e-3 && s.Batch < 1e9) {
-			s.Batch = 0
-		}
-		out = append(out, s)
-	}
-	slices.SortStableFunc(out, func(a, b Sample) int { return a.At.Compare(b.At) })
-	if len(out) > limit {
-		out = slices.Clone(out[len(out)-limit:])
-	}
-	return out
 }
 
 // StepTimes fits the samples of a job and returns the seconds of one iteration on any shape at any local batch size (0: the job's own).
