@@ -60,7 +60,7 @@ const (
 	totalDraws = 480 // draws of curves, over all families
 	maxGrid    = 160 // future reports simulated
 	reachFloor = 0.3 // that a target is reached which no curve reaches: users know their schedules
-	lateDraws  = 240 // draws of the prior
+	lateDraws  = 320 // draws of the prior
 	noiseFloor = 0.004
 	// sharpen narrows the distribution about its median. The ensemble is wider than its errors: its members disagree more with each other than the
 	// ensemble with the truth. An extrapolation to more than twice what was seen is narrowed less, by sharpenFar. Measured on published curves, not derived.
@@ -136,7 +136,8 @@ func Cross(c []Point, t Target) (Crossing, bool) {
 // blend joins the draws that reach the target with a prior for the case that the curves are wrong: users choose a maximum that suffices, so a curve that
 // will not get there has something to come (a learning-rate schedule) and gets there late.
 func (c *curveFit) blend(reached []float64, frac float64, rng *rand.Rand) []float64 {
-	late := int(math.Round(lateDraws * (0.1 + 0.9*(1-frac))))
+	doubt := 0.5 * (1 - c.now/c.max) // the less of the run was seen
+	late := int(math.Round(lateDraws * (doubt + (1-doubt)*(1-frac))))
 	out := make([]float64, 0, len(reached)+late)
 	out = append(out, reached...)
 	for range late {
@@ -171,20 +172,38 @@ func betaLate(rng *rand.Rand) float64 {
 // trend is the straight line through the last reports.
 type trend struct{ level, slope, sdLevel, sdSlope float64 }
 
+// lastTrend is the median slope of all pairs of the last quarter of the reports (Theil-Sen), so that a spike after a resume does not tilt it.
 func (c *curveFit) lastTrend() trend {
 	n := len(c.v)
-	k := min(n, max(4, n/4))
-	var s, sx, sy, sxx, sxy float64
-	for i := n - k; i < n; i++ {
+	first := n - min(n, max(4, n/4))
+	var slopes, levels []float64
+	var sx, sxx, s float64
+	for i := first; i < n; i++ {
 		x := c.x[i] - c.now
-		s, sx, sy, sxx, sxy = s+1, sx+x, sy+c.v[i], sxx+x*x, sxy+x*c.v[i]
+		s, sx, sxx = s+1, sx+x, sxx+x*x
+		for k := first; k < i; k++ {
+			slopes = append(slopes, (c.v[i]-c.v[k])/(c.x[i]-c.x[k]))
+		}
 	}
-	den := s*sxx - sx*sx
-	if !(den > 0) {
-		return trend{level: c.v[n-1]}
+	t := trend{slope: median(slopes)}
+	for i := first; i < n; i++ {
+		levels = append(levels, c.v[i]-t.slope*(c.x[i]-c.now))
 	}
-	b := (s*sxy - sx*sy) / den
-	return trend{(sy - b*sx) / s, b, c.noise * math.Sqrt(sxx/den), c.noise * math.Sqrt(s/den)}
+	t.level = median(levels)
+	if den := s*sxx - sx*sx; den > 0 {
+		t.sdLevel, t.sdSlope = c.noise*math.Sqrt(sxx/den), c.noise*math.Sqrt(s/den)
+	}
+	return t
+}
+
+// median sorts its argument.
+func median(v []float64) float64 {
+	slices.Sort(v)
+	n := len(v)
+	if n == 0 {
+		return 0
+	}
+	return (v[(n-1)/2] + v[n/2]) / 2
 }
 
 func (c *curveFit) trendDraw(t *trend, rng *rand.Rand) float64 {
@@ -448,15 +467,15 @@ func (f *fitted) root(d int) (mat, bool) {
 	return l, ok
 }
 
-// anchor is the mean residual of the last reports.
+// anchor is the median residual of the last reports.
 func (c *curveFit) anchor(curve func(float64) float64) float64 {
 	n := len(c.v)
-	k := min(5, max(2, n/4))
-	s := 0.0
-	for i := n - k; i < n; i++ {
-		s += c.v[i] - curve(c.x[i])
+	k := min(7, max(3, n/4))
+	var r [7]float64
+	for i := range k {
+		r[i] = c.v[n-k+i] - curve(c.x[n-k+i])
 	}
-	return 0.7 * s / float64(k)
+	return 0.7 * median(r[:k])
 }
 
 // gains draws what the drops to come will bring at level v: after a drop of known gain about a third of it each time. The first one takes about three tenths of the remaining error

@@ -29,11 +29,11 @@ type CurvePoint struct {
 	At       float64 `json:"at"`
 	Runs     int     `json:"runs"`
 	Skipped  int     `json:"skipped"`
-	Error    float64 `json:"mean_rel_error"`
-	Baseline float64 `json:"max_rel_error_baseline"`
-	Coverage float64 `json:"coverage_80"`
-	FitMS    float64 `json:"fit_ms_median"`
-	FitMax   float64 `json:"fit_ms_max"`
+	Error    Figure  `json:"mean_rel_error"`
+	Baseline Figure  `json:"max_rel_error_baseline"`
+	Coverage Figure  `json:"coverage_80"`
+	FitMS    Figure  `json:"fit_ms_median"`
+	FitMax   Figure  `json:"fit_ms_max"`
 }
 
 // CurveReport is the answer of "unisched eval curves".
@@ -141,26 +141,23 @@ func (r run) score(at float64, opt CurveOptions) score {
 // sumUp averages the scores that count.
 func sumUp(at float64, in []score) CurvePoint {
 	p := CurvePoint{At: at}
-	var ms []float64
+	var errs, base, cover, ms []float64
 	for _, s := range in {
 		if s.skipped {
 			p.Skipped++
 			continue
 		}
 		p.Runs++
-		p.Error += s.err
-		p.Baseline += s.baseline
+		errs, base, ms = append(errs, s.err), append(base, s.baseline), append(ms, s.ms)
+		c := 0.0
 		if s.covered {
-			p.Coverage++
+			c = 1
 		}
-		ms = append(ms, s.ms)
+		cover = append(cover, c)
 	}
-	if p.Runs > 0 {
-		n := float64(p.Runs)
-		p.Error, p.Baseline, p.Coverage = p.Error/n, p.Baseline/n, p.Coverage/n
-		slices.Sort(ms)
-		p.FitMS, p.FitMax = quantile(ms, 0.5), ms[len(ms)-1]
-	}
+	slices.Sort(ms)
+	p.Error, p.Baseline, p.Coverage = mean(errs), mean(base), mean(cover)
+	p.FitMS, p.FitMax = quantile(ms, 0.5), quantile(ms, 1)
 	return p
 }
 
@@ -194,7 +191,7 @@ func polluxRuns(f File) ([]run, error) {
 	if err != nil {
 		return nil, err
 	}
-	group, _, _ := strings.Cut(f.Name, "-")
+	group, _, _ := strings.Cut(f.base(), "-")
 	r := run{group: group, up: true, unit: 1}
 	for i, row := range t.rows {
 		r.add(t.number(row, "iteration"), float64(i+1), t.number(row, "metric"))
