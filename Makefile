@@ -7,7 +7,7 @@ SHELL := /bin/bash
 # HiGHS is found or built by this script, which exports what cgo needs.
 HIGHS := . contrib/highs/env.sh
 # The daemon and the command line are static, so that one file runs on any x86-64 node.
-STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflags "-static" -X main.commit=$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)'
+STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflags "-static" -X main.version=$(shell git describe --always --dirty 2>/dev/null || echo unknown)'
 # Slurm of the end-to-end tests and the demo: 24.11 (Debian 13) or 26.05 (Debian sid).
 SLURM ?= 24.11
 PKGS := ./...

@@ -237,8 +237,11 @@ func restoreRequest(rec *Record, job slurm.Job) slurm.Update {
 	}
 	if len(o.RequiredNodes) > 0 && !slices.Equal(q.RequiredNodes, o.RequiredNodes) {
 		u.RequiredNodes = slices.Clone(o.RequiredNodes) // brings the number of nodes along
-	} else if q.Nodes != o.Nodes && o.Nodes.Min > 0 {
-		u.Nodes = slurm.Some(o.Nodes.Min)
+	} else if most := mostNodes(o); q.Nodes.Min != o.Nodes.Min || rec.Changed.Reshape && most > o.Nodes.Min {
+		u.Nodes = slurm.Some(max(o.Nodes.Min, 1))
+		if most > u.Nodes.Value {
+			u.NodesTo = slurm.Some(most)
+		}
 	}
 	if q.Tasks != o.Tasks && o.Tasks > 0 {
 		u.Tasks = slurm.Some(o.Tasks)
@@ -247,6 +250,20 @@ func restoreRequest(rec *Record, job slurm.Job) slurm.Update {
 		u.Nice = slurm.Some(o.Nice)
 	}
 	return u
+}
+
+// manyNodes stands for "as many as it takes" in a request without an upper bound, which cannot be written as such.
+const manyNodes = 1000
+
+// mostNodes is the upper bound of nodes that the user left open: with GPUs per node the least number is what Slurm gives.
+func mostNodes(o Original) int {
+	switch {
+	case o.Nodes.Max > 0:
+		return o.Nodes.Max
+	case fixedNodes(o):
+		return o.Nodes.Min
+	}
+	return max(o.Nodes.Min, min(o.GPUs, manyNodes))
 }
 
 // restoreUpdate gives a job back: only what differs from the original is named. A running job's request cannot be changed; it is restored when it

@@ -74,8 +74,9 @@ type Bridge struct {
 	records map[slurm.JobID]*Record
 	past    []*Record // ended, no longer in Slurm: kept for their people, bounded
 	fabric  estimator.Fabric
-	audit   []journal.Entry // results to be written with the next records
-	gone    []string        // keys of records to be dropped from the journal
+	early   []progress.JobReport // of runs that Slurm has not shown yet
+	audit   []journal.Entry      // results to be written with the next records
+	gone    []string             // keys of records to be dropped from the journal
 
 	cycle    int64
 	last     time.Time   // the newest Step
@@ -140,9 +141,9 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 		return fmt.Errorf("look at Slurm: %w", err)
 	}
 	b.judge(now, state)
-	reports := b.takeReports(now, b.parts.Reports())
+	reports := b.takeReports(now, append(b.early, b.parts.Reports()...))
 	b.follow(now, state)
-	b.takeReports(now, reports)
+	b.early = b.stillEarly(b.takeReports(now, reports))
 
 	// 2. Estimate: speed, iterations left and suspension cost of every job.
 	b.estimate(now)

@@ -41,6 +41,21 @@ func (b *Bridge) takeReports(now time.Time, reports []progress.JobReport) (left 
 	return left
 }
 
+// maxEarly bounds the reports that wait for their run to be shown.
+const maxEarly = 10000
+
+// stillEarly picks the reports of runs that Slurm is about to show: a job may speak before the next look at Slurm sees it running.
+func (b *Bridge) stillEarly(left []progress.JobReport) []progress.JobReport {
+	var out []progress.JobReport
+	for _, r := range left {
+		rec := b.records[slurm.JobID(r.Job)]
+		if rec != nil && rec.UID == int64(r.UID) && rec.Phase.Ours() && r.Restart >= rec.Restart && r.Restart <= rec.Restart+1 && len(out) < maxEarly {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // hasRun reports whether the run that the record is about was seen on GPUs: the first lines of a run that Slurm has not shown yet wait for it.
 func (r *Record) hasRun() bool { return r.Phase.OnGPUs() || r.Phase.Ended() }
 

@@ -396,7 +396,9 @@ type Update struct {
 	// Nodes is the exact number of nodes; with RequiredNodes it is their
 	// number and may be left out.
 	Nodes Opt[int]
-	Tasks Opt[int]
+	// NodesTo makes Nodes the least of a range that ends here.
+	NodesTo Opt[int]
+	Tasks   Opt[int]
 	// CPUsPerTask sets the CPUs. There is no total of CPUs here: set after a
 	// change of tasks it leaves the job in BadConstraints.
 	CPUsPerTask Opt[int]

@@ -59,6 +59,8 @@ func (u Update) checkNodes() error {
 		return errors.New("nodes of a job that was not seen pending: on a running job this kills nodes")
 	case pinned && u.Nodes.Set && u.Nodes.Value != len(u.RequiredNodes):
 		return fmt.Errorf("%d required nodes, but nodes=%d", len(u.RequiredNodes), u.Nodes.Value)
+	case u.NodesTo.Set && (!u.Nodes.Set || pinned || u.NodesTo.Value < u.Nodes.Value || u.NodesTo.Value > maxNodes):
+		return errors.New("a range of nodes needs its least number, a rising order and no required nodes")
 	case u.Nodes.Set && (u.Nodes.Value < 1 || u.Nodes.Value > maxNodes) || len(u.RequiredNodes) > maxNodes:
 		return errors.New("number of nodes out of range")
 	}
@@ -133,6 +135,15 @@ func (u Update) checkNames() error {
 	return nil
 }
 
+// nodeRange is "2" or "1-2".
+func (u Update) nodeRange() string {
+	text := strconv.Itoa(u.Nodes.Value)
+	if u.NodesTo.Set && u.NodesTo.Value > u.Nodes.Value {
+		text += "-" + strconv.Itoa(u.NodesTo.Value)
+	}
+	return text
+}
+
 // body is the JSON of the request.
 func (u Update) body() map[string]any {
 	b := map[string]any{}
@@ -140,7 +151,7 @@ func (u Update) body() map[string]any {
 	put(b, "begin_time", u.BeginTime, func(t time.Time) any { return boxed(beginSecond(t)) })
 	put(b, "nice", u.Nice, func(v int64) any { return v })
 	put(b, "priority", u.Priority, func(v int64) any { return boxed(v) })
-	put(b, "nodes", u.Nodes, func(v int) any { return strconv.Itoa(v) })
+	put(b, "nodes", u.Nodes, func(int) any { return u.nodeRange() })
 	if len(u.RequiredNodes) > 0 {
 		b["required_nodes"] = u.RequiredNodes
 		b["nodes"] = strconv.Itoa(len(u.RequiredNodes))
@@ -192,7 +203,7 @@ func (u Update) arguments() []string {
 	add(u.BeginTime.Set, "StartTime", "uts"+strconv.FormatInt(beginSecond(u.BeginTime.Value), 10))
 	add(u.Nice.Set, "Nice", strconv.FormatInt(u.Nice.Value, 10))
 	add(u.Priority.Set, "Priority", strconv.FormatInt(u.Priority.Value, 10))
-	add(u.Nodes.Set && len(u.RequiredNodes) == 0, "NumNodes", strconv.Itoa(u.Nodes.Value))
+	add(u.Nodes.Set && len(u.RequiredNodes) == 0, "NumNodes", u.nodeRange())
 	add(len(u.RequiredNodes) > 0, "ReqNodeList", strings.Join(u.RequiredNodes, ","))
 	add(len(u.RequiredNodes) > 0, "NumNodes", strconv.Itoa(len(u.RequiredNodes)))
 	add(u.ExcludedNodes.Set, "ExcNodeList", strings.Join(u.ExcludedNodes.Value, ","))

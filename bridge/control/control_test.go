@@ -66,6 +66,9 @@ func canned(orders *[]bridge.Order, operator bool) Server {
 			if o.Job == 99 {
 				return "", errors.New("job 99 is not managed")
 			}
+			if o.Job == 98 {
+				return "", fmt.Errorf("job 98: %w", bridge.ErrNoSuchJob)
+			}
 			return "done: " + string(o.Kind), nil
 		},
 		Operator: func(uint32) bool { return operator },
@@ -157,8 +160,12 @@ func TestOrders(t *testing.T) {
 	if _, err := c.Order(context.Background(), bridge.Order{Kind: bridge.OrderRelease, Job: 99}); !errors.As(err, &r) || r.Status != http.StatusConflict {
 		t.Errorf("refused order: %v", err)
 	}
+	if _, err := c.Order(context.Background(), bridge.Order{Kind: bridge.OrderRelease, Job: 98}); !errors.Is(err, ErrNoJob) {
+		t.Errorf("order for an unknown job: %v", err)
+	}
 	by := fmt.Sprintf("uid %d", os.Getuid()) // the kernel's word, not the client's
-	want := []bridge.Order{{Kind: bridge.OrderRelease, Job: 12, By: by}, {Kind: bridge.OrderRelease, Job: 99, By: by}}
+	want := []bridge.Order{{Kind: bridge.OrderRelease, Job: 12, By: by}, {Kind: bridge.OrderRelease, Job: 99, By: by},
+		{Kind: bridge.OrderRelease, Job: 98, By: by}}
 	if d := cmp.Diff(want, orders); d != "" {
 		t.Error(d)
 	}

@@ -156,6 +156,8 @@ func (s Server) order(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		refuse(w, http.StatusGatewayTimeout, "the order was taken but no cycle has finished since: look at `unisched status`")
+	case errors.Is(err, bridge.ErrNoSuchJob):
+		refuse(w, http.StatusNotFound, err.Error())
 	case err != nil:
 		refuse(w, http.StatusConflict, err.Error())
 	default:

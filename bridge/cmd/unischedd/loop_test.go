@@ -125,7 +125,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// synced is a buffer that the log's own goroutine writes and the test reads after it ended.
+// One note is one JSON line, whatever it holds; what lies below the level is left out.
 func TestLog(t *testing.T) {
 	var b bytes.Buffer
 	log, end := newLog(&b, "info")
