@@ -3,6 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
+# One shell for each recipe: the first line's environment holds for the others.
+.ONESHELL:
 
 # HiGHS is found or built by this script, which exports what cgo needs.
 HIGHS := . contrib/highs/env.sh
@@ -45,7 +47,7 @@ demo: build ## a real Slurm, real training jobs with deadlines, a report in out/
 
 lint: ## gofmt, vet, staticcheck
 	$(HIGHS)
-	@test -z "$$(gofmt -l .)" || { echo 'gofmt these files:'; gofmt -l .; exit 1; }
+	test -z "$$(gofmt -l .)" || { echo 'gofmt these files:'; gofmt -l .; exit 1; }
 	go vet $(PKGS)
 	go tool staticcheck $(PKGS)
 

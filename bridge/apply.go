@@ -235,9 +235,9 @@ func restoreRequest(rec *Record, job slurm.Job) slurm.Update {
 			u.TRESPerJob = slurm.Some(o.TRESPerJob)
 		}
 	}
-	if len(o.RequiredNodes) > 0 && !slices.Equal(q.RequiredNodes, o.RequiredNodes) {
+	if most := mostNodes(o); len(o.RequiredNodes) > 0 && !slices.Equal(q.RequiredNodes, o.RequiredNodes) {
 		u.RequiredNodes = slices.Clone(o.RequiredNodes) // brings the number of nodes along
-	} else if most := mostNodes(o); q.Nodes.Min != o.Nodes.Min || rec.Changed.Reshape && most > o.Nodes.Min {
+	} else if q.Nodes.Min != o.Nodes.Min || rec.Changed.Reshape && most > o.Nodes.Min {
 		u.Nodes = slurm.Some(max(o.Nodes.Min, 1))
 		if most > u.Nodes.Value {
 			u.NodesTo = slurm.Some(most)

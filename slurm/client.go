@@ -185,7 +185,7 @@ func (c *Client) send(ctx context.Context, version string, q call) (answer, erro
 
 // lost is a call without a whole answer. What was never sent did not happen.
 func lost(q call, sent bool, status int, err error) error {
-	e := &Error{Kind: ErrUnavailable, Op: q.op, HTTP: status, Msg: oneLine(err.Error()), Err: err}
+	e := &Error{Kind: ErrUnavailable, Op: q.op, HTTP: status, Msg: oneLine(err.Error()), Err: err, lost: true}
 	if q.write && sent {
 		e.Kind = ErrUnknownOutcome
 	}

@@ -46,6 +46,8 @@ type Error struct {
 	Code int    // Slurm's error number, 0 when there was none
 	Msg  string // what the server or the system said, cut short
 	Err  error  // the cause, if any
+	// lost says that the connection failed, not the call.
+	lost bool
 }
 
 // Error is one line.
@@ -77,7 +79,7 @@ func (e *Error) Is(target error) bool {
 		return target == ErrRefused
 	case ErrUnknownOutcome:
 		// The caller still wants to know that the controller is away.
-		return target == ErrUnavailable && (e.HTTP == 0 || communication(e.Code))
+		return target == ErrUnavailable && (e.lost || communication(e.Code))
 	}
 	return false
 }
@@ -139,7 +141,7 @@ func judge(write bool, status int, problems []apiError, text string) (kind error
 	}
 	limited := strings.Contains(strings.ToLower(text), "rate limit")
 	switch {
-	case status == 401 || status == 511 || status == 403:
+	case status == 401 || status == 511 || status == 403 && code == 0:
 		return ErrUnauthorised, code
 	case status == 429 || status == 503 || limited && status >= 400:
 		return ErrRateLimited, code
@@ -147,11 +149,13 @@ func judge(write bool, status int, problems []apiError, text string) (kind error
 		return ErrUnavailable, code
 	case status >= 200 && status < 300 && len(problems) == 0:
 		return nil, 0
-	case status >= 400 && status < 500 && write:
+	case status >= 400 && status < 500 && write && code == 0:
 		return ErrRefused, code
 	case write:
+		// Among these is HTTP 403 with the system's error 1, which is how
+		// 26.05 answers a signal while the controller is away.
 		return ErrUnknownOutcome, code
-	case status >= 500 || communication(code):
+	case status >= 500 || communication(code) || status == 403:
 		return ErrUnavailable, code
 	}
 	return ErrBadAnswer, code

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"unisched/slurm/hostlist"
 )
@@ -75,8 +76,8 @@ func readNumber(f raw) (count, bool) {
 	}
 	switch f[0] {
 	case '{':
-		var box struct{ Set, Infinite, Number raw }
-		if json.Unmarshal(f, &box) != nil || absent(box.Set) && absent(box.Infinite) && absent(box.Number) {
+		box, ok := flatBox(f)
+		if !ok && json.Unmarshal(f, &box) != nil || absent(box.Set) && absent(box.Infinite) && absent(box.Number) {
 			return count{}, false
 		}
 		if isTrue(box.Infinite) {
@@ -103,6 +104,38 @@ func readNumber(f raw) (count, bool) {
 		return plainNumber(strings.TrimSpace(s))
 	}
 	return plainNumber(string(f))
+}
+
+// numberBox is Slurm's form of a number that may be unset or without limit.
+type numberBox struct{ Set, Infinite, Number raw }
+
+// flatBox reads the usual form without the general decoder, which a list of
+// thousands of jobs would spend most of its time in. ok is false for any other
+// form.
+func flatBox(f raw) (box numberBox, ok bool) {
+	rest := bytes.TrimSpace(f[1 : len(f)-1])
+	for len(rest) > 0 {
+		member, after, more := bytes.Cut(rest, []byte{','})
+		key, value, _ := bytes.Cut(member, []byte{':'})
+		value = bytes.TrimSpace(value)
+		if len(value) == 0 || bytes.ContainsAny(value, "\"{[") {
+			return numberBox{}, false
+		}
+		switch string(bytes.TrimSpace(key)) {
+		case `"set"`:
+			box.Set = value
+		case `"infinite"`:
+			box.Infinite = value
+		case `"number"`:
+			box.Number = value
+		default:
+			return numberBox{}, false
+		}
+		if rest = bytes.TrimSpace(after); more && len(rest) == 0 {
+			return numberBox{}, false
+		}
+	}
+	return box, true
 }
 
 func plainNumber(s string) (count, bool) {
@@ -197,7 +230,9 @@ func (r *record) text(name string, f raw) string {
 	var s string
 	switch f[0] {
 	case '"':
-		if json.Unmarshal(f, &s) != nil {
+		if plain := f[1 : len(f)-1]; bytes.IndexByte(plain, '\\') < 0 && utf8.Valid(plain) {
+			s = string(plain)
+		} else if json.Unmarshal(f, &s) != nil {
 			r.note(name)
 		}
 	case '[':

@@ -181,17 +181,31 @@ func (r *record) exit(j *Job, f raw) {
 	if absent(f) {
 		return
 	}
-	if f[0] != '{' || !absent(dig(f, "number")) {
+	var w struct {
+		Number raw `json:"number"`
+		Return raw `json:"return_code"`
+		Signal raw `json:"signal"`
+	}
+	if f[0] != '{' || json.Unmarshal(f, &w) != nil || !absent(w.Number) {
 		n := r.integer("exit_code", f)
 		j.ExitCode, j.ExitSignal = int(n>>8&0xff), int(n&0x7f)
 		return
 	}
-	j.ExitCode = r.small("exit_code", dig(f, "return_code"))
-	signal := dig(f, "signal", "id")
-	if absent(signal) {
-		signal = dig(f, "signal", "signal_id")
+	j.ExitCode = r.small("exit_code", w.Return)
+	var s struct {
+		ID    raw `json:"id"`
+		OldID raw `json:"signal_id"`
 	}
-	j.ExitSignal = r.small("exit_code", signal)
+	if absent(w.Signal) {
+		return
+	}
+	if json.Unmarshal(w.Signal, &s) != nil {
+		r.note("exit_code")
+	}
+	if absent(s.ID) {
+		s.ID = s.OldID
+	}
+	j.ExitSignal = r.small("exit_code", s.ID)
 }
 
 func (r *record) times(j *Job, w *jobWire) {

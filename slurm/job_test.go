@@ -297,3 +297,20 @@ func FuzzReadJob(f *testing.F) {
 		readJobState(data)
 	})
 }
+
+// case 48: a list is read record by record.
+func BenchmarkReadList(b *testing.B) {
+	const jobs = 1000
+	body := `{"jobs":[` + strings.Repeat(runningJob+",", jobs-1) + runningJob + `],"errors":[]}`
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		n := 0
+		if _, err := readAnswer(strings.NewReader(body), "jobs", func(d raw) {
+			if _, ok := readJob(d); ok {
+				n++
+			}
+		}); err != nil || n != jobs {
+			b.Fatal(n, err)
+		}
+	}
+}

@@ -88,6 +88,7 @@ func codeOfText(text string) int {
 		{"Invalid partition name specified", 2000},
 		{"Protocol authentication error", codeAuth},
 		{"Unable to contact slurm controller (connect failure)", codeNoController},
+		{"Unexpected message received", 1000},
 		{"Zero Bytes were transmitted or received", 1000},
 	} {
 		if strings.Contains(text, m.words) {
@@ -105,29 +106,4 @@ func (w *bounded) Write(p []byte) (int, error) {
 		w.b = append(w.b, p[:min(room, len(p))]...)
 	}
 	return len(p), nil
-}
-
-// updateByCommand changes one task of an array whose raw id is the array's.
-// The hold has a command of its own; a release comes last, so that the job
-// cannot start half-changed.
-func (c *Client) updateByCommand(ctx context.Context, ref Ref, u Update) error {
-	const op = "update job"
-	if ref.Tasks == "" {
-		return &Error{Kind: ErrInvalid, Op: op, Msg: "the whole of an array"}
-	}
-	if u.Hold.Set && u.Hold.Value {
-		if err := c.opts.Scontrol.run(ctx, op, "hold", ref.String()); err != nil {
-			return err
-		}
-	}
-	if args := u.arguments(); len(args) > 0 {
-		args = append([]string{"update", "JobId=" + ref.String()}, args...)
-		if err := c.opts.Scontrol.run(ctx, op, args...); err != nil {
-			return err
-		}
-	}
-	if u.Hold.Set && !u.Hold.Value {
-		return c.opts.Scontrol.run(ctx, op, "release", ref.String())
-	}
-	return nil
 }

@@ -30,9 +30,9 @@ func (id JobID) Ref() Ref { return Ref{ID: id} }
 // SharesID says that the raw id stands for other tasks too.
 func (r Ref) SharesID() bool { return r.Array != 0 && r.ID == r.Array }
 
-// String is what scontrol and scancel take: "12", "12_3", "12_[2-4]". The REST
-// calls that cancel and signal take it too, the one that updates does not
-// (HTTP 422).
+// String is what scontrol takes: "12", "12_3", "12_[2-4]". The REST calls that
+// signal and requeue take it too; the one that updates wants the raw id (HTTP
+// 422 otherwise), which there means the one record.
 func (r Ref) String() string {
 	if r.Array == 0 || r.Tasks == "" {
 		return r.ID.String()
@@ -361,54 +361,6 @@ type State struct {
 	Partitions   []Partition   // by name
 	Reservations []Reservation // by name
 	Odd          []OddCount    // by What
-}
-
-// Opt is an optional value; its zero value is unset.
-type Opt[T any] struct {
-	Value T
-	Set   bool
-}
-
-// Some is a set value.
-func Some[T any](v T) Opt[T] { return Opt[T]{Value: v, Set: true} }
-
-// Update is one change of one job; unset fields stay as they are. An update is
-// not atomic: after an error some fields may have changed, so read the job
-// again. Update.Check says which combinations cannot be written.
-type Update struct {
-	// SeenPending is the caller's word that the job was just read as pending.
-	// RequiredNodes and Nodes are refused without it, because on a running job
-	// they are a request to shrink that kills nodes.
-	SeenPending bool
-
-	Hold Opt[bool]
-	// BeginTime is the earliest start; any instant in the past means now, and
-	// the zero time is written as one second after the epoch.
-	BeginTime Opt[time.Time]
-	Nice      Opt[int64] // -2147483645..2147483645
-	// Priority pins the job and cannot be set together with Hold.
-	Priority Opt[int64]
-
-	// RequiredNodes pins the job to exactly these nodes. It cannot be emptied
-	// this way; see Client.ClearRequiredNodes.
-	RequiredNodes []string
-	ExcludedNodes Opt[[]string] // empty clears
-	// Nodes is the exact number of nodes; with RequiredNodes it is their
-	// number and may be left out.
-	Nodes Opt[int]
-	// NodesTo makes Nodes the least of a range that ends here.
-	NodesTo Opt[int]
-	Tasks   Opt[int]
-	// CPUsPerTask sets the CPUs. There is no total of CPUs here: set after a
-	// change of tasks it leaves the job in BadConstraints.
-	CPUsPerTask Opt[int]
-	// TRESPerNode and TRESPerJob are "gres/gpu:4"; empty clears.
-	TRESPerNode, TRESPerJob Opt[string]
-
-	Partition, QOS Opt[string]
-	// TimeLimit is written in whole minutes, rounded up.
-	TimeLimit Opt[time.Duration]
-	Requeue   Opt[bool]
 }
 
 func has(sorted []string, want string) bool {

@@ -22,6 +22,54 @@ const (
 	maxLimit    = 10 * 366 * 24 * time.Hour
 )
 
+// Opt is an optional value; its zero value is unset.
+type Opt[T any] struct {
+	Value T
+	Set   bool
+}
+
+// Some is a set value.
+func Some[T any](v T) Opt[T] { return Opt[T]{Value: v, Set: true} }
+
+// Update is one change of one job; unset fields stay as they are. An update is
+// not atomic: after an error some fields may have changed, so read the job
+// again. Update.Check says which combinations cannot be written.
+type Update struct {
+	// SeenPending is the caller's word that the job was just read as pending.
+	// RequiredNodes and Nodes are refused without it, because on a running job
+	// they are a request to shrink that kills nodes.
+	SeenPending bool
+
+	Hold Opt[bool]
+	// BeginTime is the earliest start; any instant in the past means now, and
+	// the zero time is written as one second after the epoch.
+	BeginTime Opt[time.Time]
+	Nice      Opt[int64] // -2147483645..2147483645
+	// Priority pins the job and cannot be set together with Hold.
+	Priority Opt[int64]
+
+	// RequiredNodes pins the job to exactly these nodes. It cannot be emptied
+	// this way; see Client.ClearRequiredNodes.
+	RequiredNodes []string
+	ExcludedNodes Opt[[]string] // empty clears
+	// Nodes is the exact number of nodes; with RequiredNodes it is their
+	// number and may be left out.
+	Nodes Opt[int]
+	// NodesTo makes Nodes the least of a range that ends here.
+	NodesTo Opt[int]
+	Tasks   Opt[int]
+	// CPUsPerTask sets the CPUs. There is no total of CPUs here: set after a
+	// change of tasks it leaves the job in BadConstraints.
+	CPUsPerTask Opt[int]
+	// TRESPerNode and TRESPerJob are "gres/gpu:4"; empty clears.
+	TRESPerNode, TRESPerJob Opt[string]
+
+	Partition, QOS Opt[string]
+	// TimeLimit is written in whole minutes, rounded up.
+	TimeLimit Opt[time.Duration]
+	Requeue   Opt[bool]
+}
+
 // Check says whether the update can be written; the error matches ErrInvalid.
 func (u Update) Check() error {
 	for _, check := range []func() error{u.checkHold, u.checkNodes, u.checkSize, u.checkTRES, u.checkNames} {
@@ -191,31 +239,3 @@ func beginSecond(t time.Time) int64 {
 }
 
 func minutesUp(d time.Duration) int64 { return int64((d + time.Minute - 1) / time.Minute) }
-
-// arguments is the update as scontrol takes it, without the hold.
-func (u Update) arguments() []string {
-	var args []string
-	add := func(set bool, key, value string) {
-		if set {
-			args = append(args, key+"="+value)
-		}
-	}
-	add(u.BeginTime.Set, "StartTime", "uts"+strconv.FormatInt(beginSecond(u.BeginTime.Value), 10))
-	add(u.Nice.Set, "Nice", strconv.FormatInt(u.Nice.Value, 10))
-	add(u.Priority.Set, "Priority", strconv.FormatInt(u.Priority.Value, 10))
-	add(u.Nodes.Set && len(u.RequiredNodes) == 0, "NumNodes", u.nodeRange())
-	add(len(u.RequiredNodes) > 0, "ReqNodeList", strings.Join(u.RequiredNodes, ","))
-	add(len(u.RequiredNodes) > 0, "NumNodes", strconv.Itoa(len(u.RequiredNodes)))
-	add(u.ExcludedNodes.Set, "ExcNodeList", strings.Join(u.ExcludedNodes.Value, ","))
-	add(u.Tasks.Set, "NumTasks", strconv.Itoa(u.Tasks.Value))
-	add(u.CPUsPerTask.Set, "CPUsPerTask", strconv.Itoa(u.CPUsPerTask.Value))
-	add(u.TRESPerNode.Set, "TresPerNode", u.TRESPerNode.Value)
-	add(u.TRESPerJob.Set, "TresPerJob", u.TRESPerJob.Value)
-	add(u.Partition.Set, "Partition", u.Partition.Value)
-	add(u.QOS.Set, "QOS", u.QOS.Value)
-	add(u.TimeLimit.Set, "TimeLimit", strconv.FormatInt(minutesUp(u.TimeLimit.Value), 10))
-	if u.Requeue.Set {
-		add(true, "Requeue", map[bool]string{true: "1", false: "0"}[u.Requeue.Value])
-	}
-	return args
-}

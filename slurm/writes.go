@@ -10,8 +10,9 @@ import (
 )
 
 // Update changes one job. It is sent once; see the kinds of Error for what a
-// failure means. A task whose raw id is its array's is changed by scontrol,
-// since REST knows only the raw id, which would change every task.
+// failure means. REST takes the raw id here and changes the one record that has
+// it: seen on 24.11 and 26.05 for the last task of an array and for the record
+// of the waiting tasks, while other tasks ran.
 func (c *Client) Update(ctx context.Context, ref Ref, u Update) error {
 	const op = "update job"
 	if err := checkRef(op, ref); err != nil {
@@ -19,9 +20,6 @@ func (c *Client) Update(ctx context.Context, ref Ref, u Update) error {
 	}
 	if err := u.Check(); err != nil {
 		return err
-	}
-	if ref.SharesID() {
-		return c.updateByCommand(ctx, ref, u)
 	}
 	_, err := c.do(ctx, call{op: op, method: "POST", path: "/job/" + ref.ID.String(), body: u.body(),
 		write: true, timeout: c.opts.Timeouts.Write})

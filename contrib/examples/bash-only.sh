@@ -18,23 +18,25 @@ if [[ ${1-} != work ]]; then
 	exec unisched-node run --signal USR1 --exit 99 --checkpoint-file "$STATE" -- "$BASH" "$0" work
 fi
 
-# From here on this is the work: count to STEPS, with the count as the state.
-asked=
-trap 'asked=1' USR1
+# From here on this is the work: count to STEPS, with the count as the state. The trap saves and leaves by itself: a flag
+# that the loop looks at could be raised just after it looked, and be seen a whole step later.
+save() {
+	trap '' USR1
+	[[ -z ${!-} ]] || kill "$!" 2>/dev/null # the sleep, if one was started
+	echo "$i" >"$STATE.tmp" && sync "$STATE.tmp" && mv "$STATE.tmp" "$STATE" || exit 1
+	unisched-node report checkpoint iter="$i"
+	echo "checkpoint iter=$i"
+	exit 0
+}
 i=0
 [[ -s $STATE ]] && read -r i <"$STATE"
-echo "start iter=$i"
+trap save USR1
 unisched-node report ready iter="$i"
+echo "start iter=$i"
 while ((i < ${STEPS:-60})); do
 	# A trap runs when the foreground command ends; `wait` ends at once.
 	sleep "${STEP_SECONDS:-1}" &
-	wait $!
-	if [[ $asked ]]; then
-		echo "$i" >"$STATE.tmp" && sync "$STATE.tmp" && mv "$STATE.tmp" "$STATE"
-		unisched-node report checkpoint iter="$i"
-		echo "checkpoint iter=$i"
-		exit 0
-	fi
+	wait "$!"
 	i=$((i + 1))
 	unisched-node report iter="$i" half_life="$((i / 2))"
 done

@@ -14,7 +14,6 @@ type way struct {
 	pool   int
 	finish float64 // units from now
 	left   float64 // units left after this lease
-	two    bool
 }
 
 // ways lists what can be done with a job: wait, keep, start with each option.
@@ -30,7 +29,7 @@ func (in *instance) ways(j *job) []way {
 		if in.s.MidLease(*j.Job) || finish <= 1 {
 			l = 1
 		}
-		ws = append(ws, way{k, opt, phi, gpus, pool, finish, max(0, finish-l), l > 1})
+		ws = append(ws, way{k, opt, phi, gpus, pool, finish, max(0, finish-l)})
 	}
 	if j.State == planner.Running {
 		run(keep, -1, j.curr.phi, max(0, j.n-j.ov), j.curr.gpus, in.homePool(j))
@@ -83,18 +82,25 @@ func (in *instance) columns(j *job) {
 		earn := in.earn(j, w)
 		for _, t := range tiers {
 			if w.finish <= j.due[t] {
-				obj := reward.Weight(*j.Job)*in.cfg.Reward.Tier(j.Tiers[t].Value) + earn
-				j.cols = append(j.cols, column{w.kind, w.opt, t, obj, w.gpus, w.pool, w.left, j.due[t], w.two})
+				obj := reward.Weight(*j.Job)*in.cfg.Reward.Tier(j.Tiers[t].Value)*in.trust(w, j.due[t]) + earn
+				j.cols = append(j.cols, column{w.kind, w.opt, t, obj, w.gpus, w.pool, w.left, j.due[t]})
 			}
 		}
 		if w.kind == wait || j.pinned != "" && w.kind == keep {
 			j.base = len(j.cols)
 		}
-		j.cols = append(j.cols, column{w.kind, w.opt, -1, earn, w.gpus, w.pool, w.left, 0, w.two && j.alive})
+		j.cols = append(j.cols, column{w.kind, w.opt, -1, earn, w.gpus, w.pool, w.left, 0})
 	}
 	if len(j.cols) == 0 { // a job without any way waits
 		j.base, j.cols = 0, []column{{kind: wait, opt: -1, tier: -1, pool: -1}}
 	}
+}
+
+// trust is how much of a tier's value counts when its slack is less than the margins ask for: a plan that waits until the last moment loses
+// deadlines to whatever it did not foresee.
+func (in *instance) trust(w way, due float64) float64 {
+	margin := in.cfg.Delta + in.cfg.Beta*w.finish
+	return 1 - in.cfg.Risk*max(0, 1-(due-w.finish)/margin)
 }
 
 // openTiers are the first two tiers (by index) that some way meets and that are worth something.

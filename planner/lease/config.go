@@ -16,6 +16,9 @@ type Config struct {
 	// Beta, Delta and Rho are the margins of the prefix rows: work is taken to be Beta longer, deadlines Delta units earlier, and only Rho of
 	// the GPUs count (defaults 0.05, 1 and 0.95). Without them plans procrastinate to zero slack.
 	Beta, Delta, Rho float64
+	// Risk is the part of a tier's value that is not counted on when no slack is left; it falls to nothing at a slack of Delta + Beta x work
+	// (default 0.05).
+	Risk float64
 	// Guard is the slack in units under which the greedy candidates put an SLO job first (default 2).
 	Guard float64
 	// Shapes bounds the shapes of one job in the model (default 3).
@@ -36,7 +39,7 @@ func (c Config) filled() Config {
 	for _, f := range []struct {
 		v *float64
 		d float64
-	}{{&c.Quantile, 0.6}, {&c.Beta, 0.05}, {&c.Delta, 1}, {&c.Rho, 0.95}, {&c.Guard, 2}} {
+	}{{&c.Quantile, 0.6}, {&c.Beta, 0.05}, {&c.Delta, 1}, {&c.Rho, 0.95}, {&c.Guard, 2}, {&c.Risk, 0.05}} {
 		if !(*f.v > 0) || *f.v > 1e6 {
 			*f.v = f.d
 		}

@@ -133,6 +133,9 @@ func (in *instance) reason(j *job, r packed, ji int, d planner.Decision, c crowd
 	case planner.Stop:
 		return planner.Reason{Code: planner.ReasonPreempted, Text: "makes room for jobs that are worth more now"}
 	}
+	if by, ok := r.raced[ji]; ok {
+		return planner.Reason{Code: planner.ReasonOutbid, Text: fmt.Sprintf("job %s, which is not managed, takes GPUs it counted on before a victim would be gone", by)}
+	}
 	return in.whyWaits(j, c, r.homeless[ji])
 }
 

@@ -56,7 +56,10 @@ func (r *packed) letThrough(in *instance, fi int, now *floor, delayed []int) {
 			}
 			if j.cols[r.choice[ji]].kind == start && meet(p, r.places[ji]) {
 				r.floor.take(j, r.places[ji], -1)
-				r.homeless[ji] = true
+				if r.raced == nil {
+					r.raced = map[int]planner.Run{}
+				}
+				r.raced[ji] = f.Run
 				r.demote(in, ji)
 			}
 		}

@@ -26,6 +26,8 @@ type instance struct {
 	taus  []float64 // prefix rows, rising, units
 	jobs  []job
 	alike int // numbers of like options
+	// alikeNodes reports that all jobs may use the same nodes, so that nodes offering the same are interchangeable.
+	alikeNodes bool
 }
 
 // kind is what a column does with a job in this round.
@@ -56,7 +58,6 @@ type column struct {
 	pool int     // for prefix rows; -1 when unknown
 	left float64 // units of work left after this lease, at this column's speed
 	due  float64 // the tier's deadline in units from now
-	two  bool    // holds its GPUs in the second unit too
 }
 
 // job is a snapshot's job in terms of the model.
@@ -96,6 +97,7 @@ func newInstance(s planner.Snapshot, cfg Config) *instance {
 		in.options(x, &in.jobs[i])
 	}
 	in.nest()
+	in.alikeNodes = len(in.pools) <= 1
 	for i := range in.jobs {
 		in.times(&in.jobs[i])
 		in.columns(&in.jobs[i])

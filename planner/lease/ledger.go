@@ -7,13 +7,13 @@ import (
 	"unisched/planner/cell"
 )
 
-// ledger keeps the rows of the model for one choice of columns, without a solver: GPUs of this unit and the next, blocks of every share
+// ledger keeps the rows of the model for one choice of columns, without a solver: GPUs of this unit, blocks of every share
 // size, prefix rows and the preemption budget. It is what the greedy candidates are built on.
 type ledger struct {
 	in     *instance
 	choice []int // column per job
-	// Per pool: GPUs used now and in the second unit, and their bounds.
-	use0, use1, cap0, cap1 []int
+	// Per pool: GPUs used now, and their bound.
+	use, room []int
 	// Per pool and size: blocks that starts need, blocks that nodes offer.
 	need, offer [][]int
 	free        []int // per node, less what kept jobs hold
@@ -27,8 +27,8 @@ type ledger struct {
 // bound.
 func newLedger(in *instance) *ledger {
 	np := len(in.pools)
-	l := &ledger{in: in, choice: make([]int, len(in.jobs)), use0: make([]int, np), use1: make([]int, np),
-		cap0: make([]int, np), cap1: make([]int, np), free: make([]int, len(in.nodes)), stopCap: in.s.MaxPreemptions}
+	l := &ledger{in: in, choice: make([]int, len(in.jobs)), use: make([]int, np), room: make([]int, np),
+		free: make([]int, len(in.nodes)), stopCap: in.s.MaxPreemptions}
 	for i, n := range in.nodes {
 		l.free[i] = n.gpus
 	}
@@ -53,8 +53,7 @@ func newLedger(in *instance) *ledger {
 		l.add(j, in.jobs[j].base, 1)
 	}
 	for p := range in.pools {
-		l.cap0[p] = max(in.pools[p].gpus, l.use0[p])
-		l.cap1[p] = max(in.pools[p].gpus, l.use1[p])
+		l.room[p] = max(in.pools[p].gpus, l.use[p])
 		for k := range in.taus {
 			l.preCap[p][k] = max(l.preCap[p][k], l.pre[p][k])
 		}
@@ -79,10 +78,7 @@ func (l *ledger) add(ji, ci, sign int) {
 	switch c.kind {
 	case keep:
 		for p, g := range j.curOn {
-			l.use0[p] += sign * g
-			if c.two {
-				l.use1[p] += sign * g
-			}
+			l.use[p] += sign * g
 		}
 		for _, sh := range j.Current {
 			if n, ok := in.index[sh.Node]; ok {
@@ -92,10 +88,7 @@ func (l *ledger) add(ji, ci, sign int) {
 	case start:
 		o := j.opts[c.opt]
 		for _, p := range in.pools[o.pool].supers {
-			l.use0[p] += sign * o.gpus
-			if c.two {
-				l.use1[p] += sign * o.gpus
-			}
+			l.use[p] += sign * o.gpus
 			for k, size := range in.sizes {
 				l.need[p][k] += sign * blocks(o.shape, size)
 			}
@@ -157,7 +150,7 @@ func (l *ledger) try(ji, ci int) bool {
 func (l *ledger) holds() bool {
 	const tol = 1e-9
 	for p := range l.in.pools {
-		if l.use0[p] > l.cap0[p] || l.use1[p] > l.cap1[p] {
+		if l.use[p] > l.room[p] {
 			return false
 		}
 		for k := range l.in.sizes {

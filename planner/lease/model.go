@@ -129,7 +129,7 @@ func (in *instance) inside(p int) []bool {
 	return out
 }
 
-// capacityRows bound the GPUs of this unit, and those that SLO leases hold in the next.
+// capacityRows bound the GPUs of this unit. (SLO leases reach into the next one, but only jobs that run now hold GPUs then.)
 func (pr *program) capacityRows() {
 	in := pr.in
 	for p := range in.pools {
@@ -143,25 +143,14 @@ func (pr *program) capacityRows() {
 			}
 			return 0
 		}
-		pr.sumRow(float64(pr.base.cap0[p]-pr.heldNow(p, gpus, false)), gpus)
-		pr.sumRow(float64(pr.base.cap1[p]-pr.heldNow(p, gpus, true)), func(j *job, c column) float64 {
-			if !c.two {
-				return 0
+		hi := float64(pr.base.room[p])
+		for ji := range in.jobs {
+			if j := &in.jobs[ji]; pr.first[ji] < 0 {
+				hi -= gpus(j, j.cols[0])
 			}
-			return gpus(j, c)
-		})
-	}
-}
-
-// heldNow sums the GPUs of jobs without a choice.
-func (pr *program) heldNow(p int, gpus func(*job, column) float64, two bool) int {
-	n := 0.0
-	for ji := range pr.in.jobs {
-		if j := &pr.in.jobs[ji]; pr.first[ji] < 0 && (!two || j.cols[0].two) {
-			n += gpus(j, j.cols[0])
 		}
+		pr.sumRow(hi, gpus)
 	}
-	return int(n)
 }
 
 // prefixRows bound the work that is due until tau, see ledger.

@@ -9,26 +9,35 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"unisched/planner"
 	"unisched/planner/milp"
 )
 
-// Policy makes plans. Its only memory is the last plan, from which the "last" candidate is made; see Reset. It is not safe for
-// concurrent use.
+// Policy makes plans. Its only memory is the last plan, from which the "last" candidate is made, and how often the solver failed of
+// late; see Reset. It is not safe for concurrent use.
 type Policy struct {
-	cfg   Config
-	solve milp.Solver
-	last  planner.Plan
+	cfg    Config
+	solve  milp.Solver
+	last   planner.Plan
+	failed int // rounds in a row in which the solver failed
+	rest   int // rounds for which it is left alone
 }
+
+// After failures in a row the solver is left alone for some rounds: greedy candidates and the last plan decide.
+const (
+	failuresToRest = 3
+	roundsOfRest   = 12
+)
 
 // New returns the policy. Without a solver the greedy candidates decide alone.
 func New(cfg Config, solve milp.Solver) *Policy { return &Policy{cfg: cfg.filled(), solve: solve} }
 
 // Reset replaces the remembered plan; the zero Plan forgets it. After Reset(p) the next Plan depends on p and its snapshot alone, which is how
 // a stored round is replayed.
-func (p *Policy) Reset(last planner.Plan) { p.last = last }
+func (p *Policy) Reset(last planner.Plan) { p.last, p.failed, p.rest = last, 0, 0 }
 
 // Last returns the remembered plan.
 func (p *Policy) Last() planner.Plan { return p.last }
@@ -36,7 +45,7 @@ func (p *Policy) Last() planner.Plan { return p.last }
 // Plan decides the round that begins at s.Now. It never fails: the result passes planner.Check. Lease ends lie on unit boundaries, see
 // planner.LeaseEnd: an SLO job's lease is SLOUnits units, any other's one, and a job kept past its lease gets the new end.
 func (p *Policy) Plan(ctx context.Context, s planner.Snapshot) planner.Plan {
-	plan := p.best(ctx, s)
+	plan := p.robust(ctx, s)
 	if v := planner.Check(s, plan); len(v) > 0 {
 		plan = Fallback(s)
 		plan.Scores = []planner.Score{{Candidate: "rejected", Note: v[0].Error()}}
@@ -45,22 +54,54 @@ func (p *Policy) Plan(ctx context.Context, s planner.Snapshot) planner.Plan {
 	return plan
 }
 
+// robust plans; when a start was taken back because a foreign job would take GPUs that it counted on, it plans again with that foreign job in
+// place, so that other victims can be found, and keeps the better plan.
+func (p *Policy) robust(ctx context.Context, s planner.Snapshot) planner.Plan {
+	plan, raced := p.best(ctx, s)
+	if len(raced) == 0 {
+		return plan
+	}
+	then := s
+	then.Jobs = slices.Clone(s.Jobs)
+	for i := range then.Jobs {
+		j := &then.Jobs[i]
+		if e := plan.Entries[i]; e.Decision == planner.Start && slices.Contains(raced, j.Run) {
+			j.State, j.Current = planner.Running, e.Placement
+		}
+	}
+	again, more := p.best(ctx, then)
+	if len(more) > 0 || again.Objective <= plan.Objective {
+		return plan
+	}
+	for i := range s.Jobs {
+		e := &again.Entries[i]
+		if s.Jobs[i].State == planner.Waiting && e.Decision == planner.Keep {
+			e.Decision, e.Reason = planner.Start, plan.Entries[i].Reason
+		}
+	}
+	return again
+}
+
 // best builds the candidates and takes the one that earns most once packed; ties go to the one that meets more deadlines, then to the
-// earlier in the list.
-func (p *Policy) best(ctx context.Context, s planner.Snapshot) planner.Plan {
+// earlier in the list. It also names the foreign jobs for which a start of the winner was taken back.
+func (p *Policy) best(ctx context.Context, s planner.Snapshot) (planner.Plan, []planner.Run) {
 	clock := p.cfg.Clock
 	t0 := clock()
 	in := newInstance(s, p.cfg)
 	stats := planner.SolverStats{Status: "skipped"}
 	t1 := clock()
-	cands := []packed{in.pack("llf", in.leastLaxity()), in.pack("slack-srsf", in.slackSRSF())}
+	var cands []packed
 	if choice, ok := in.shifted(p.last); ok {
 		cands = append(cands, in.pack("last", choice))
 	}
+	if !p.cfg.SingleCandidate || p.solve == nil || len(cands) == 0 {
+		cands = append(cands, in.pack("llf", in.leastLaxity()), in.pack("slack-srsf", in.slackSRSF()))
+	}
 	t2 := clock()
 	stats.Build = t1.Sub(t0)
-	if p.solve != nil {
+	if p.awake(&stats) {
 		cands = p.search(ctx, in, cands, &stats)
+		p.count(stats)
 		stats.Build += clock().Sub(t2) - stats.Solve
 	}
 	stats.Pack = t2.Sub(t1)
@@ -81,7 +122,36 @@ func (p *Policy) best(ctx context.Context, s planner.Snapshot) planner.Plan {
 		plan.Margin = cands[0].obj - cands[1].obj
 	}
 	plan.Solver = stats
-	return plan
+	var raced []planner.Run
+	for _, run := range cands[0].raced {
+		raced = append(raced, run)
+	}
+	slices.SortFunc(raced, planner.Run.Compare)
+	return plan, raced
+}
+
+// awake reports whether the solver is to be asked this round.
+func (p *Policy) awake(stats *planner.SolverStats) bool {
+	if p.solve == nil {
+		return false
+	}
+	if p.rest > 0 {
+		p.rest--
+		stats.Error = fmt.Sprintf("solver left alone for %d more rounds after %d failures", p.rest, failuresToRest)
+		return false
+	}
+	return true
+}
+
+// count keeps book of failures.
+func (p *Policy) count(stats planner.SolverStats) {
+	if stats.Status != "failed" {
+		p.failed = 0
+		return
+	}
+	if p.failed++; p.failed >= failuresToRest {
+		p.failed, p.rest = 0, roundsOfRest
+	}
 }
 
 // better orders candidates.

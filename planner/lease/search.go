@@ -13,7 +13,7 @@ import (
 )
 
 // maxPackRetries is how often the model is solved again after the packer found no hole for a start of it.
-const maxPackRetries = 2
+const maxPackRetries = 4
 
 // search asks the solver for candidates: first the LP relaxation, whose rounding often reaches the bound already, then the program
 // itself, then the second stage. Whatever fails is noted in stats and leaves the greedy candidates to decide.
@@ -89,11 +89,13 @@ func (s *search) ask(ctx context.Context, m *milp.Model, lim milp.Limits) (milp.
 		s.stats.Status, s.stats.Error = status(sol.Status), sol.Note
 		return sol, false
 	}
-	if !lim.Relax {
-		if err := m.Feasible(sol.X, 1e-6); err != nil {
-			s.stats.Status, s.stats.Error = "failed", fmt.Sprintf("solver: %v", err)
-			return sol, false
-		}
+	judge := *m
+	if lim.Relax {
+		judge.Int = make([]bool, m.Cols())
+	}
+	if err := judge.Feasible(sol.X, 1e-6); err != nil {
+		s.stats.Status, s.stats.Error = "failed", fmt.Sprintf("solver: %v", err)
+		return sol, false
 	}
 	s.stats.Status = status(sol.Status)
 	return sol, true
@@ -123,7 +125,7 @@ func (s *search) relaxed(ctx context.Context) float64 {
 	return s.pr.m.Objective(sol.X) + s.pr.fixed
 }
 
-// exact solves the program; when the packer finds no hole for a start, the start is forbidden and the program solved again. The search
+// exact solves the program; when the packer finds no hole for a start, the model is told and the program solved again. The search
 // aims at a quarter of the gap asked for, so that what the packer costs has room.
 func (s *search) exact(ctx context.Context) (float64, bool) {
 	bound, known := math.Inf(1), false
@@ -142,23 +144,82 @@ func (s *search) exact(ctx context.Context) (float64, bool) {
 		choice := s.pr.choice(sol.X)
 		r := s.in.pack("milp", choice)
 		s.cands = append(s.cands, r)
-		if !s.forbid(&m, r, choice) || gap(s.best(), bound) <= s.lim.Gap {
+		if len(r.misfits) == 0 || gap(s.best(), bound) <= s.lim.Gap || !s.forbid(&m, r, choice) {
 			break
 		}
 	}
 	return bound, known
 }
 
-// forbid closes the columns of starts that no hole was found for.
+// forbid tells the model what the packer found: of the jobs that do not fit together, a smallest set is not to be chosen again. When there
+// are too many to look at, the start that found no hole is forbidden. It reports whether anything was found.
 func (s *search) forbid(m *milp.Model, r packed, choice []int) bool {
-	any := false
-	for ji, homeless := range r.homeless {
-		if homeless && s.pr.first[ji] >= 0 {
-			any = true
+	told := false
+	for _, ji := range r.misfits {
+		if s.pr.first[ji] < 0 {
+			continue
+		}
+		told = true
+		set := s.in.conflict(choice, ji)
+		if set == nil {
 			m.ColHi[s.pr.first[ji]+choice[ji]] = 0
+			continue
+		}
+		idx, val := make([]int32, 0, len(set)), make([]float64, 0, len(set))
+		for _, k := range set {
+			if s.pr.first[k] >= 0 {
+				idx, val = append(idx, int32(s.pr.first[k]+choice[k])), append(val, 1)
+			}
+		}
+		m.AddRow(math.Inf(-1), float64(len(idx)-1), idx, val)
+	}
+	return told
+}
+
+// maxConflict is the number of jobs among which a conflict is looked for.
+const maxConflict = 60
+
+// conflict returns a smallest set (by leaving out one after the other) of chosen starts and keeps that do not fit together with start ji, nil
+// when there are too many.
+func (in *instance) conflict(choice []int, ji int) []int {
+	var set []int
+	for k := range in.jobs {
+		if c := in.jobs[k].cols[choice[k]]; c.kind != wait {
+			set = append(set, k)
 		}
 	}
-	return any
+	if len(set) > maxConflict {
+		return nil
+	}
+	if in.fits(choice, set) {
+		return nil
+	}
+	for k := 0; k < len(set); {
+		less := slices.Delete(slices.Clone(set), k, k+1)
+		if set[k] != ji && len(in.jobs[set[k]].cols) > 1 && !in.fits(choice, less) {
+			set = less
+		} else {
+			k++
+		}
+	}
+	return set
+}
+
+// fits reports whether a set of kept and started jobs can be packed.
+func (in *instance) fits(choice, set []int) bool {
+	f := newFloor(in)
+	var starts []int
+	for _, k := range set {
+		if in.jobs[k].cols[choice[k]].kind == keep {
+			f.take(&in.jobs[k], in.jobs[k].Current, 1)
+		} else {
+			starts = append(starts, k)
+		}
+	}
+	opt := func(k int) option { return in.jobs[k].opts[in.jobs[k].cols[choice[k]].opt] }
+	slices.SortStableFunc(starts, func(a, b int) int { return cmp.Or(cmp.Compare(opt(b).shape[0], opt(a).shape[0]), cmp.Compare(a, b)) })
+	_, ok := f.fitAll(starts, opt)
+	return ok
 }
 
 // secondStage fixes the SLO columns of the best candidate and optimises the rest, whose rewards are too small to count in the first stage's

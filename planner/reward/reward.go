@@ -25,7 +25,7 @@ type Config struct {
 	// Profile is what running a profiler earns (default 1).
 	Profile float64
 	// AgeAfter is how long a best-effort, late or foreign job waits before it ages, AgeSpan how long it takes from then on to gain one reward per
-	// GPU, both in units: the bound on its wait in a stream of the best-paid jobs there can be (default 12 and 72: 1 h and 6 h).
+	// GPU, both in units: together the bound on its wait in a stream of the best-paid jobs there can be (default 24 and 72: 2 h and 6 h).
 	AgeAfter, AgeSpan float64
 	// ProfileAgeAfter and ProfileAgeSpan are the same for profilers (default 1 and 2).
 	ProfileAgeAfter, ProfileAgeSpan float64
@@ -40,7 +40,7 @@ func (c Config) Filled() Config {
 		v *float64
 		d float64
 	}{{&c.Ratio, 3}, {&c.Filler, 0.05}, {&c.Stickiness, 5}, {&c.Late, 0.3}, {&c.Profile, 1},
-		{&c.AgeAfter, 12}, {&c.AgeSpan, 72}, {&c.ProfileAgeAfter, 1}, {&c.ProfileAgeSpan, 2}} {
+		{&c.AgeAfter, 24}, {&c.AgeSpan, 72}, {&c.ProfileAgeAfter, 1}, {&c.ProfileAgeSpan, 2}} {
 		if !(*f.v > 0) || math.IsInf(*f.v, 0) {
 			*f.v = f.d
 		}
@@ -76,14 +76,12 @@ func Saved(n, ov float64) float64 {
 }
 
 // Age is the reward that a job has gained by waiting for so many units, to be added for each of its GPUs. It grows without bound: whatever
-// better-paid stream arrives, a job that waits overtakes it in the end.
+// better-paid stream arrives, a job that waits overtakes it in the end. For profilers, which hold little and not for long, it grows at
+// once and evenly; for others with the square, so that equal jobs do not take turns all the time.
 func (c Config) Age(class planner.Class, waited float64) float64 {
-	after, span := c.AgeAfter, c.AgeSpan
 	if class == planner.Profiler {
-		after, span = c.ProfileAgeAfter, c.ProfileAgeSpan
+		return max(0, waited-c.ProfileAgeAfter) / c.ProfileAgeSpan
 	}
-	if waited <= after {
-		return 0
-	}
-	return (waited - after) / span
+	late := max(0, waited-c.AgeAfter) / c.AgeSpan
+	return late * late
 }

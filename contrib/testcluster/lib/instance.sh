@@ -101,7 +101,7 @@ start_all() {
 	for name in $(all_services); do
 		start_service "$name"
 	done
-	eventually 30 "all $NODES nodes to be idle (log: $ROOT/var/log/slurm)" nodes_idle
+	eventually 60 "all $NODES nodes to be idle (log: $ROOT/var/log/slurm)" nodes_idle
 }
 
 # nodes_idle says whether Slurm has every node, and has it ready for jobs.

@@ -11,6 +11,9 @@ all_services() {
 	[[ ! -e $DIR/watch ]] || echo watch
 }
 
+# is_service NAME says whether an instance has such a daemon. (No `| grep -q`: it ends early, which with pipefail fails.)
+is_service() { [[ $'\n'$(all_services)$'\n' == *$'\n'"$1"$'\n'* ]]; }
+
 # launch NAME CMD... starts a command in the root that outlives this script. It holds none of the caller's files (a
 # caller that waits for the end of our output would hang) nor our locks, no signal for the caller's process group
 # reaches it, and signals that a background shell ignores are back at their defaults, since jobs inherit them.
@@ -28,7 +31,7 @@ launch() {
 	) </dev/null >>"$DIR/log/$name.log" 2>&1 &
 	printf '%d\n' $! >"$DIR/pids/$name"
 	disown $!
-	AWAITED=$! eventually 10 "$name (log: $DIR/log/$name.log)" service_pid "$name"
+	AWAITED=$! eventually 60 "$name (log: $DIR/log/$name.log)" service_pid "$name"
 }
 
 # start_service NAME starts one daemon and waits until it answers.
@@ -54,7 +57,7 @@ start_service() {
 		await slurmctld ctld_answers
 		;;
 	slurmd:n*)
-		all_services | grep -qxF -- "$name" || die "no such node: ${name#slurmd:}"
+		is_service "$name" || die "no such node: ${name#slurmd:}"
 		launch "$name" slurmd -D -N "${name#slurmd:}"
 		;;
 	slurmrestd)
@@ -78,7 +81,7 @@ start_service() {
 # stop_service NAME [SIGNAL] ends one daemon and waits for its end; jobs that it started go on.
 stop_service() {
 	local name=$1 signal=${2:-TERM} pid
-	all_services | grep -qxF -- "$name" || [[ $CLUSTER == template ]] || die "no such service: $name (have: $(all_services | tr '\n' ' '))"
+	is_service "$name" || die "no such service: $name (have: $(all_services | tr '\n' ' '))"
 	pid=$(service_pid "$name") || return 0
 	kill -"$signal" "$pid" 2>/dev/null || true
 	if ! eventually 15 '' gone "$pid"; then
@@ -106,7 +109,7 @@ gone() {
 }
 
 munge_answers() { in_root "$ROOT" munge --no-input --output=/dev/null 2>/dev/null; }
-ctld_answers() { in_root "$ROOT" scontrol ping 2>/dev/null | grep -q 'is UP'; }
+ctld_answers() { [[ $(in_root "$ROOT" scontrol ping 2>/dev/null) == *'is UP'* ]]; }
 port_answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 # await NAME CMD... waits until a daemon that was just launched answers; its early end is an error at once.
@@ -114,7 +117,7 @@ await() {
 	local name=$1 pid
 	shift
 	pid=$(<"$DIR/pids/$name")
-	AWAITED=$pid eventually 30 "$name (log: $DIR/log/$name.log)" "$@"
+	AWAITED=$pid eventually 60 "$name (log: $DIR/log/$name.log)" "$@"
 }
 
 # eventually SECONDS WHAT CMD... repeats a command until it succeeds. Past the limit, or when the process AWAITED ends,

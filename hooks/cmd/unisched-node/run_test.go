@@ -13,7 +13,7 @@ import (
 func TestRun(t *testing.T) {
 	// Each script prints "up" when a signal may come; $P is the progress file, $F the checkpoint file.
 	const (
-		trap = `trap 'echo ck > "$F"; exit 0' USR1; echo up; while :; do read -r x < "$HANG" || :; done`
+		trap = `trap 'echo ck > "$F"; exit 0' USR1; echo up; while :; do :; done`
 	)
 	for _, c := range []struct {
 		name, flags, script string
@@ -30,22 +30,22 @@ func TestRun(t *testing.T) {
 			[]string{`{"iter":41}`, `{"signal":"USR1"}`, `{"checkpoint":true,"iter":41,"bytes":3}`}},
 		{"trap with proof, nothing counted", "--checkpoint-file $F", trap, syscall.SIGUSR1, 99,
 			[]string{`{"signal":"USR1"}`, `{"checkpoint":true,"bytes":3}`}},
-		{"the file did not change", "--checkpoint-file $F", `echo old > "$F"; trap 'exit 0' USR1; echo up; while :; do read -r x < "$HANG" || :; done`,
+		{"the file did not change", "--checkpoint-file $F", `echo old > "$F"; trap 'exit 0' USR1; echo up; while :; do :; done`,
 			syscall.SIGUSR1, 99, []string{`{"signal":"USR1"}`}},
 		{"the command wrote its own line", "--checkpoint-file $F",
-			`trap 'echo ck > "$F"; echo "{\"checkpoint\":true,\"iter\":7}" >> "$P"; exit 99' USR1; echo up; while :; do read -r x < "$HANG" || :; done`,
+			`trap 'echo ck > "$F"; echo "{\"checkpoint\":true,\"iter\":7}" >> "$P"; exit 99' USR1; echo up; while :; do :; done`,
 			syscall.SIGUSR1, 99, []string{`{"signal":"USR1"}`, `{"checkpoint":true,"iter":7}`}},
-		{"done after the signal is not requeued", "", `trap 'echo "{\"done\":true}" >> "$P"; exit 0' USR1; echo up; while :; do read -r x < "$HANG" || :; done`,
+		{"done after the signal is not requeued", "", `trap 'echo "{\"done\":true}" >> "$P"; exit 0' USR1; echo up; while :; do :; done`,
 			syscall.SIGUSR1, 0, []string{`{"signal":"USR1"}`, `{"done":true}`}},
-		{"fails after the signal", "--checkpoint-file $F", `trap 'echo ck > "$F"; exit 5' USR1; echo up; while :; do read -r x < "$HANG" || :; done`,
+		{"fails after the signal", "--checkpoint-file $F", `trap 'echo ck > "$F"; exit 5' USR1; echo up; while :; do :; done`,
 			syscall.SIGUSR1, 5, []string{`{"signal":"USR1"}`}},
 		{"no trap", "", `echo up; exec cat "$HANG"`, syscall.SIGUSR1, 138, []string{`{"signal":"USR1"}`}},
 		{"another code", "--exit 85", trap, syscall.SIGUSR1, 85, []string{`{"signal":"USR1"}`}},
 		{"the command learns the code", "--exit 85", `exit $UNISCHED_EXIT`, 0, 85, nil},
 		{"another signal", "--signal B:SIGUSR2+77", strings.ReplaceAll(trap, "USR1", "USR2"), syscall.SIGUSR2, 77, []string{`{"signal":"USR2"}`}},
 		{"TERM", "", strings.ReplaceAll(trap, "USR1", "TERM"), syscall.SIGTERM, 99, []string{`{"signal":"TERM"}`}},
-		{"a signal that asks for nothing", "", `trap 'exit 0' HUP; echo up; while :; do read -r x < "$HANG" || :; done`, syscall.SIGHUP, 0, nil},
-		{"the group hears it", "", `(trap 'echo ck > "$F"; exit 0' USR1; echo up; while :; do read -r x < "$HANG" || :; done) & trap 'wait; exit 0' USR1; wait`,
+		{"a signal that asks for nothing", "", `trap 'exit 0' HUP; echo up; while :; do :; done`, syscall.SIGHUP, 0, nil},
+		{"the group hears it", "", `trap 'wait; exit 0' USR1; (trap 'echo ck > "$F"; exit 0' USR1; echo up; while :; do :; done) & wait`,
 			syscall.SIGUSR1, 99, []string{`{"signal":"USR1"}`}},
 		{"only the child hears it", "--forward child", trap, syscall.SIGUSR1, 99, []string{`{"signal":"USR1"}`}},
 	} {

@@ -64,6 +64,13 @@ func readKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("key: %w", err)
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("key: %w", err)
+	}
+	if info.Mode().Perm()&0o007 != 0 { // whoever reads it can speak for every job
+		return nil, fmt.Errorf("key %s: open to all users, want mode 0600", path)
+	}
 	b, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
 	if err != nil {
 		return nil, fmt.Errorf("key: %w", err)

@@ -1,0 +1,73 @@
+package lease
+
+import (
+	"slices"
+
+	"unisched/planner"
+)
+
+// maxFitSteps bounds the search for a packing; beyond it a set of starts counts as one that does not fit.
+const maxFitSteps = 4000
+
+// fitter searches node sets for a list of starts, depth first.
+type fitter struct {
+	f     *floor
+	jobs  []int
+	opt   func(ji int) option
+	found []planner.Placement
+	steps int
+}
+
+// fitAll places all the starts, biggest first, or tells that no way was found. The floor is as before afterwards.
+func (f *floor) fitAll(jobs []int, opt func(int) option) ([]planner.Placement, bool) {
+	x := &fitter{f: f, jobs: jobs, opt: opt, found: make([]planner.Placement, len(jobs))}
+	if !x.job(0) {
+		return nil, false
+	}
+	return x.found, true
+}
+
+func (x *fitter) job(k int) bool {
+	if k == len(x.jobs) {
+		return true
+	}
+	return x.share(k, 0, nil)
+}
+
+// share seats share m of start k on every kind of node in turn: nodes that offer the same are tried once.
+func (x *fitter) share(k, m int, on []planner.Share) bool {
+	in, ji := x.f.in, x.jobs[k]
+	j, o := &in.jobs[ji], x.opt(ji)
+	if m == len(o.shape) {
+		p := planner.NewPlacement(on...)
+		if slices.Equal(p, j.Current) {
+			return false
+		}
+		x.found[k] = p
+		x.f.take(j, p, 1)
+		ok := x.job(k + 1)
+		x.f.take(j, p, -1)
+		return ok
+	}
+	type face struct {
+		gpus, cpus, tenants int
+		mem                 int64
+	}
+	var tried []face
+	for _, i := range in.pools[o.pool].nodes {
+		if x.steps >= maxFitSteps {
+			return false
+		}
+		at := face{x.f.gpus[i], x.f.cpus[i], min(1, x.f.tenants[i]), x.f.mem[i]}
+		taken := slices.ContainsFunc(on, func(s planner.Share) bool { return s.Node == in.s.Nodes[i].Name })
+		if taken || !x.f.holds(j, i, o.shape[m]) || in.alikeNodes && slices.Contains(tried, at) {
+			continue
+		}
+		x.steps++
+		tried = append(tried, at)
+		if x.share(k, m+1, append(slices.Clip(on), planner.Share{Node: in.s.Nodes[i].Name, GPUs: o.shape[m]})) {
+			return true
+		}
+	}
+	return false
+}

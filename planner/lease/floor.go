@@ -1,0 +1,126 @@
+package lease
+
+import (
+	"cmp"
+	"slices"
+
+	"unisched/planner"
+	"unisched/planner/cell"
+)
+
+// floor is what every node still offers while a plan is being packed.
+type floor struct {
+	in      *instance
+	gpus    []int
+	cpus    []int
+	mem     []int64
+	tenants []int
+	alone   []int // tenants that want the node for themselves
+}
+
+func newFloor(in *instance) *floor {
+	f := &floor{in: in}
+	for _, n := range in.nodes {
+		f.gpus, f.cpus, f.mem = append(f.gpus, n.gpus), append(f.cpus, n.cpus), append(f.mem, n.mem)
+	}
+	f.tenants, f.alone = make([]int, len(in.nodes)), make([]int, len(in.nodes))
+	return f
+}
+
+// take books a placement (sign 1) or gives it back (-1).
+func (f *floor) take(j *job, p planner.Placement, sign int) {
+	for _, sh := range p {
+		i, ok := f.in.index[sh.Node]
+		if !ok {
+			continue
+		}
+		f.gpus[i] -= sign * sh.GPUs
+		f.cpus[i] -= sign * j.Needs.CPUs(sh.GPUs)
+		f.mem[i] -= int64(sign) * j.Needs.MemMB(sh.GPUs)
+		f.tenants[i] += sign
+		if j.Needs.Exclusive {
+			f.alone[i] += sign
+		}
+	}
+}
+
+// holds reports whether a share fits on node i now.
+func (f *floor) holds(j *job, i, g int) bool {
+	n := f.in.nodes[i]
+	cpus, mem := j.Needs.CPUs(g), j.Needs.MemMB(g)
+	return n.usable && f.gpus[i] >= g && (cpus <= 0 || f.cpus[i] >= cpus) && (mem <= 0 || f.mem[i] >= mem) && f.alone[i] == 0 &&
+		!(j.Needs.Exclusive && (n.held || f.tenants[i] > 0))
+}
+
+// stays reports whether a running job could be kept where it is: kept jobs may exceed what the snapshot says only when nobody new joins them.
+func (f *floor) stays(j *job) bool {
+	for _, sh := range j.Current {
+		i, ok := f.in.index[sh.Node]
+		if !ok {
+			continue
+		}
+		cpus, mem := j.Needs.CPUs(sh.GPUs), j.Needs.MemMB(sh.GPUs)
+		if f.gpus[i] < sh.GPUs || cpus > 0 && f.cpus[i] < cpus || mem > 0 && f.mem[i] < mem || f.alone[i] > 0 ||
+			j.Needs.Exclusive && (f.in.nodes[i].held || f.tenants[i] > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// place finds nodes for an option: under one switch when it spans nodes and one switch can hold it, else anywhere in its pool. Each share
+// goes where it breaks the smallest block.
+func (f *floor) place(j *job, o option) (planner.Placement, bool) {
+	pool := &f.in.pools[o.pool]
+	if len(o.shape) > 1 && len(pool.switches) > 0 {
+		if p, ok := f.placeUnderSwitch(j, o, pool.switches); ok {
+			return p, true
+		}
+	}
+	return f.placeOn(j, o.shape, pool.nodes)
+}
+
+// placeUnderSwitch tries the switches with the fewest free GPUs first.
+func (f *floor) placeUnderSwitch(j *job, o option, switches [][]int) (planner.Placement, bool) {
+	free, order := make([]int, len(switches)), make([]int, 0, len(switches))
+	for k, nodes := range switches {
+		for _, i := range nodes {
+			free[k] += max(0, f.gpus[i])
+		}
+		if free[k] >= o.gpus {
+			order = append(order, k)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(free[a], free[b]), cmp.Compare(a, b)) })
+	for _, k := range order {
+		if p, ok := f.placeOn(j, o.shape, switches[k]); ok {
+			return p, true
+		}
+	}
+	return nil, false
+}
+
+func (f *floor) placeOn(j *job, shape planner.Shape, nodes []int) (planner.Placement, bool) {
+	used := make([]int, 0, len(shape))
+	for _, g := range shape {
+		best, bestRank := -1, 0
+		for _, i := range nodes {
+			rank, ok := cell.Fit(f.gpus[i], g)
+			if ok && (best < 0 || rank < bestRank) && f.holds(j, i, g) && !slices.Contains(used, i) {
+				best, bestRank = i, rank
+				if rank == 0 {
+					break // nothing fits better
+				}
+			}
+		}
+		if best < 0 {
+			return nil, false
+		}
+		used = append(used, best)
+	}
+	shares := make([]planner.Share, len(shape))
+	for k, i := range used {
+		shares[k] = planner.Share{Node: f.in.s.Nodes[i].Name, GPUs: shape[k]}
+	}
+	return planner.NewPlacement(shares...), true
+}
