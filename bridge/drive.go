@@ -31,6 +31,7 @@ func (b *Bridge) act(ctx context.Context, now time.Time) error {
 			}
 		}
 	}
+	c.count() // the GPUs of those that were just asked to leave are promised at once: whoever waits for them is ahead of plain jobs when they free
 	return c.starts(ctx)
 }
 
@@ -48,7 +49,7 @@ type cycle struct {
 
 // count finds out what is in progress and which GPUs are free.
 func (c *cycle) count() {
-	c.free, c.soon = map[string]int{}, map[string]int{}
+	c.free, c.soon, c.saving, c.loading = map[string]int{}, map[string]int{}, 0, 0
 	for _, n := range c.b.seen.Nodes {
 		if n.Usable {
 			c.free[n.Name] = n.TotalGPUs()

@@ -180,7 +180,7 @@ func newWorld(t *testing.T, s site) *world {
 		s.cfg(&cfg)
 	}
 	if s.sim.SubmitDelay == 0 {
-		s.sim.SubmitDelay = 3 * time.Minute
+		s.sim.SubmitDelay = 3 * time.Minute // below 0: no plugin
 	}
 	sim := slurmsim.New(s.sim, slurmsim.Nodes(s.nodes, s.gpus), slurmsim.Partition{Name: "gpu"}, slurmsim.Partition{Name: "profile", MaxNodes: 2, MaxGPUs: 2})
 	w := &world{t: t, cfg: cfg, sim: sim, wire: &wire{Cluster: sim}, mem: &memory{}, ids: map[string]slurm.JobID{}, nice: map[string]int64{}}

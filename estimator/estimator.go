@@ -23,8 +23,9 @@ type Sample struct {
 	StdErr   float64   `json:"std_err_s,omitempty"`
 	N        int       `json:"n,omitempty"`
 	At       time.Time `json:"at,omitzero"`
-	// Profile is true for a profile step.
+	// Profile is true for a profile step, Past for a measurement of an earlier job of the same kind (see [Past]).
 	Profile bool `json:"profile,omitempty"`
+	Past    bool `json:"past,omitempty"`
 }
 
 // Point is one report of the target metric.
@@ -94,6 +95,8 @@ type Job struct {
 	Curve       []Point    `json:"curve,omitempty"`
 	Resumes     []SRSample `json:"resumes,omitempty"`
 	Checkpoints []SRSample `json:"checkpoints,omitempty"`
+	// PastEnds are the iterations at which earlier jobs of the same kind met the same stop criterion.
+	PastEnds []int64 `json:"past_ends,omitempty"`
 	// RestoreHint is the user's own word on the cost of a resume, in seconds (0: none).
 	RestoreHint float64 `json:"restore_hint_s,omitempty"`
 	// LimitSeconds is the time limit of the job, DeclaredSeconds the user's own word on its whole run time at Requested (0: none).
@@ -111,7 +114,8 @@ type Job struct {
 
 // Bounds on what is read of one job, so that an estimate stays cheap whatever a job reports.
 const (
-	maxSamples = 2048
+	maxSamples = 128  // of an estimate, the newest
+	maxLearn   = 2048 // of a lesson, which is learnt once per job
 	maxCurve   = 4096
 	maxShapes  = 64
 	maxIters   = 1e15
@@ -124,7 +128,7 @@ var unknownRun = planner.Interval{Low: 300, Mid: 7200, High: 86400}
 // Estimate answers for one job. It never fails: Basis says where the numbers come from, and a job of which nothing is known gets the interval that
 // its time limit allows. now is only used to count the lease slots before the deadline.
 func (f Fabric) Estimate(j Job, now time.Time) planner.Estimate {
-	post := f.speed(j)
+	post := f.speed(j, maxSamples)
 	est := planner.Estimate{Reaches: 1, Unsaved: finiteOr(j.UnsavedSeconds, 0)}
 	est.Speeds = post.speeds(j)
 	left := f.iterationsLeft(j)

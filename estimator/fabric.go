@@ -13,6 +13,8 @@ type Fabric struct {
 	Schema int `json:"schema_version"`
 	// Lessons about the step-time model, oldest first, one per job.
 	Lessons []Lesson `json:"lessons,omitempty"`
+	// Without names published lessons that this Fabric must not use: those of a model that is about to be predicted from others.
+	Without []string `json:"without,omitempty"`
 	// Resumes and Checkpoints are the newest measurements of all jobs.
 	Resumes     []SRSample `json:"resumes,omitempty"`
 	Checkpoints []SRSample `json:"checkpoints,omitempty"`
@@ -57,11 +59,15 @@ func (f Fabric) Learn(o Outcome, now time.Time) Fabric {
 
 // learnSpeed returns the lessons after one more job. Its own earlier lesson is set aside first, so that nothing counts twice.
 func (f Fabric) learnSpeed(o Outcome, now time.Time) []Lesson {
+	if len(o.Job.Samples) == 0 {
+		return f.Lessons
+	}
 	rest := slices.DeleteFunc(slices.Clone(f.Lessons), func(l Lesson) bool { return l.Key == o.Key || !l.valid() })
 	without := f
 	without.Lessons = rest
-	post := without.speed(o.Job)
+	post := without.speed(o.Job, maxLearn)
 	if l, ok := post.lesson(o.Key, now); ok {
+		l.Exchange = post.exchange(o.Job.GradBytes)
 		rest = append(rest, l)
 	}
 	if n := len(rest) - maxLessons; n > 0 {
@@ -86,19 +92,14 @@ func keepLast(old, add []SRSample) []SRSample {
 // basis says in a few words where an estimate comes from.
 func basis(j Job, post speedPosterior, left iterations) string {
 	var parts []string
-	prof, leases := 0, 0
-	for _, s := range post.samples {
-		if s.Profile {
-			prof++
-		} else {
-			leases++
-		}
-	}
+	n := post.counts
 	switch {
-	case leases > 0:
-		parts = append(parts, fmt.Sprintf("speed from %d lease samples", leases))
-	case prof > 0:
-		parts = append(parts, fmt.Sprintf("speed from %d profile steps", prof))
+	case n.leases > 0:
+		parts = append(parts, fmt.Sprintf("speed from %d lease samples", n.leases))
+	case n.profile > 0:
+		parts = append(parts, fmt.Sprintf("speed from %d profile steps", n.profile))
+	case n.past > 0:
+		parts = append(parts, "speed from earlier jobs")
 	case j.DeclaredSeconds > 0:
 		parts = append(parts, "speed from the declared run time")
 	case j.LimitSeconds > 0:

@@ -1,6 +1,7 @@
 package estimator
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -94,17 +95,42 @@ func metricLeft(j Job, done float64) iterations {
 			return iterations{planner.Exactly(0), 1, true, "metric target reached"}
 		}
 	}
-	if len(curve) < 3 {
-		return iterations{planner.Interval{Low: 0.1 * room, Mid: 0.8 * room, High: room}, 0.7, true, "iterations from the maximum"}
+	ms := MilestoneIters(curve, j.Stop.Milestones, j.Stop.EpochIters)
+	c, ok := Cross(curve, Target{Up: j.Stop.Up, Value: j.Stop.Target, Max: limit, Milestones: ms})
+	if at, n := pastEnds(j, limit); n > 0 && len(curve) < 2*minPoints {
+		return iterations{after(at, done, room), 0.95, true, fmt.Sprintf("iterations from %d earlier jobs", n)}
 	}
-	at, ok := powerLaw(curve, j.Stop)
-	if !ok {
-		return iterations{planner.Interval{Low: 0.1 * room, Mid: 0.9 * room, High: room}, 0.3, true, "curve without trend"}
+	if !ok { // users ask for a maximum that suffices, and often for more: 70 to 100 % of it is usual
+		at := planner.Interval{Low: max(0.5*limit, done+0.1*room), Mid: max(0.8*limit, done+0.5*room), High: limit}
+		return iterations{after(at, done, room), 0.8, true, "iterations from the maximum"}
 	}
-	left := max(at-done, 0)
-	reaches := 1 / (1 + math.Pow(left/max(room, 1), 2))
-	mid := min(left, room)
-	return iterations{planner.Interval{Low: min(0.5*left, mid), Mid: mid, High: max(min(2*left, room), mid)}, reaches, true, "iterations from the curve"}
+	at := c.Interval()
+	if c.Reaches < 0.9 { // Low and Mid are for a job that gets there; one that does not runs to its maximum
+		at.High = limit
+	}
+	return iterations{after(at, done, room), c.Reaches, true, fmt.Sprintf("iterations from %d reports", len(curve))}
+}
+
+// pastEnds is where earlier jobs of the same kind ended, when that was within the maximum.
+func pastEnds(j Job, limit float64) (planner.Interval, int) {
+	var v []float64
+	for _, e := range j.PastEnds {
+		if x := float64(e); x > 0 && x <= limit {
+			v = append(v, x)
+		}
+	}
+	if len(v) == 0 {
+		return planner.Interval{}, 0
+	}
+	slices.Sort(v)
+	mid := v[len(v)/2]
+	return planner.Interval{Low: min(v[0], 0.85*mid), Mid: mid, High: min(max(v[len(v)-1], 1.15*mid), limit)}, len(v)
+}
+
+// after is what is left of a crossing when done iterations are behind and room ahead.
+func after(at planner.Interval, done, room float64) planner.Interval {
+	left := func(x float64) float64 { return min(max(x-done, 0), room) }
+	return planner.Interval{Low: left(at.Low), Mid: left(at.Mid), High: left(at.High)}
 }
 
 func reached(v float64, s Stop) bool {
@@ -114,46 +140,48 @@ func reached(v float64, s Stop) bool {
 	return v <= s.Target
 }
 
-// powerLaw fits |target side - value| against iterations on logarithmic axes and returns the iteration of the target. It is the fallback of few points.
-func powerLaw(c []Point, s Stop) (float64, bool) {
-	lo, hi := c[0].Value, c[0].Value
+// MilestoneIters converts milestones from epochs to iterations, by the declared iterations per epoch, else by the epochs that the curve reports, at the pace of its last ones.
+// Without either it is empty.
+func MilestoneIters(c []Point, epochs []int, perEpoch int64) []float64 {
+	if len(epochs) == 0 || len(epochs) > 64 {
+		return nil
+	}
+	var withEpoch []Point
 	for _, p := range c {
-		lo, hi = min(lo, p.Value), max(hi, p.Value)
+		if p.Epoch > 0 {
+			withEpoch = append(withEpoch, p)
+		}
 	}
-	// The asymptote lies beyond both target and best value by a quarter of the way seen so far.
-	sign, best := -1.0, hi
-	if !s.Up {
-		sign, best = 1, lo
-	}
-	gap := 0.25*(hi-lo) + 1e-12
-	asym := best - sign*gap
-	if s.Up {
-		asym = max(asym, s.Target+gap*0.2)
-	} else {
-		asym = min(asym, s.Target-gap*0.2)
-	}
-	var n, sx, sy, sxx, sxy float64
-	for _, p := range c {
-		d := sign * (p.Value - asym)
-		if p.Iter <= 0 || !(d > 0) {
+	out := make([]float64, 0, len(epochs))
+	for _, e := range epochs {
+		if e <= 0 {
 			continue
 		}
-		x, y := math.Log(float64(p.Iter)), math.Log(d)
-		n, sx, sy, sxx, sxy = n+1, sx+x, sy+y, sxx+x*x, sxy+x*y
+		if perEpoch > 0 {
+			out = append(out, float64(e)*float64(perEpoch))
+		} else if x, ok := atEpoch(withEpoch, float64(e)); ok {
+			out = append(out, x)
+		}
 	}
-	den := n*sxx - sx*sx
-	if n < 3 || !(den > 1e-12) {
+	return out
+}
+
+// atEpoch is the iteration of an epoch: interpolated, or extrapolated at the pace of the last reports.
+func atEpoch(c []Point, epoch float64) (float64, bool) {
+	n := len(c)
+	if n < 2 {
 		return 0, false
 	}
-	b := (n*sxy - sx*sy) / den
-	a := (sy - b*sx) / n
-	d := sign * (s.Target - asym)
-	if !(b < -1e-6) || !(d > 0) {
+	for i := 1; i < n; i++ {
+		if c[i].Epoch >= epoch && c[i].Epoch > c[i-1].Epoch {
+			w := (epoch - c[i-1].Epoch) / (c[i].Epoch - c[i-1].Epoch)
+			return float64(c[i-1].Iter) + w*float64(c[i].Iter-c[i-1].Iter), true
+		}
+	}
+	k := max(0, n-11)
+	de := c[n-1].Epoch - c[k].Epoch
+	if !(de > 0) {
 		return 0, false
 	}
-	x := math.Exp((math.Log(d) - a) / b)
-	if math.IsNaN(x) || x > maxIters {
-		return maxIters, true
-	}
-	return x, true
+	return float64(c[n-1].Iter) + (epoch-c[n-1].Epoch)*float64(c[n-1].Iter-c[k].Iter)/de, true
 }

@@ -40,6 +40,30 @@ type population struct {
 	cov  mat
 }
 
+// pooled is a lesson and its weight.
+type pooled struct {
+	*Lesson
+	base float64
+}
+
+// pool is the cluster's own lessons and the published ones, which fade as the cluster teaches more.
+func (f Fabric) pool() []pooled {
+	var out []pooled
+	for i := range f.Lessons {
+		if f.Lessons[i].valid() {
+			out = append(out, pooled{&f.Lessons[i], 1})
+		}
+	}
+	own := len(out)
+	for i := range published {
+		key := published[i].Key
+		if !slices.Contains(f.Without, key) && !slices.ContainsFunc(f.Lessons, func(l Lesson) bool { return l.Key == key }) {
+			out = append(out, pooled{&published[i], 1 / float64(1+own)})
+		}
+	}
+	return out
+}
+
 // population pools the lessons with the neutral prior. A job far from the others loses weight (Student-t with 4 degrees of freedom on its distance).
 func (f Fabric) population() population {
 	base := independent(neutralWide, speedDims)
@@ -47,7 +71,8 @@ func (f Fabric) population() population {
 	if inv, ok := inverse(base, speedDims); ok {
 		pop.cov = inv
 	}
-	if len(f.Lessons) == 0 {
+	lessons := f.pool()
+	if len(lessons) == 0 {
 		return pop
 	}
 	for range 3 {
@@ -56,12 +81,8 @@ func (f Fabric) population() population {
 		for k := range speedDims {
 			info[k] = base[k][k] * neutralMean[k]
 		}
-		for i := range f.Lessons {
-			l := &f.Lessons[i]
-			if !l.valid() {
-				continue
-			}
-			w := l.weight(&pop.mean)
+		for _, l := range lessons {
+			w := l.base * l.weight(&pop.mean)
 			at := 0
 			for a := range speedDims {
 				info[a] += w * l.Info[a]

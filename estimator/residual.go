@@ -7,8 +7,9 @@ import "math"
 const (
 	groupComp     = 0.70 // part of the unexplained variance of the computation that placements of one GPU count share
 	groupExchange = 0.20 // the same of the exchange
-	shapePart     = 0.25 // part of either that belongs to the shape
-	maxResiduals  = 64   // newest samples used
+	shapeComp     = 0.28 // part that belongs to the shape
+	shapeExchange = 0.78
+	maxResiduals  = 64 // newest samples used
 )
 
 // residual is one sample as kriging sees it.
@@ -31,7 +32,7 @@ func (a *residual) covariance(b *residual) float64 {
 	near := math.Exp(-math.Abs(a.geo.logGPUs-b.geo.logGPUs) / 0.7)
 	kc, kx := groupComp*near, groupExchange*near
 	if a.shape == b.shape {
-		kc, kx = kc+shapePart, kx+shapePart
+		kc, kx = kc+shapeComp, kx+shapeExchange
 	}
 	return (kc*a.comp*b.comp + kx*a.exchange*b.exchange) * math.Exp(-math.Abs(a.logB-b.logB))
 }

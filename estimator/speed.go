@@ -24,12 +24,14 @@ type speedPosterior struct {
 	batchOf  func(planner.Shape) float64
 	measured bool
 	samples  []Sample
+	counts   sampleCounts
 	krige    *kriging
 }
 
-// speed fits the step-time model to the samples of a job.
-func (f Fabric) speed(j Job) speedPosterior {
-	post := speedPosterior{samples: cleanSamples(j.Samples)}
+// speed fits the step-time model to the newest samples of a job, at most limit.
+func (f Fabric) speed(j Job, limit int) speedPosterior {
+	clean := cleanSamples(j.Samples, limit)
+	post := speedPosterior{samples: merged(clean), counts: countSamples(clean)}
 	post.measured = len(post.samples) > 0
 	var refBatch float64
 	refBatch, post.batchOf = batches(j, post.samples)
@@ -49,12 +51,47 @@ func (f Fabric) speed(j Job) speedPosterior {
 	}
 	q := problem{dim: speedDims, mu: post.mu, prec: post.prec, lo: speedLow, hi: speedHigh, nu: 4, iters: 40}
 	post.observe(&q)
+	f.useGradBytes(j, &post, &q)
 	var buf scratch
 	if fit := q.solve(q.mu, &buf, make([]float64, len(q.y)*speedDims)); fit.ok {
 		post.fit = fit
 	}
 	post.krige = post.residuals(&q)
 	return post
+}
+
+// exchange is log(seconds of exchange between two nodes / gradient bytes), 0 when that is not known: no bytes, or no measurement across nodes.
+func (s *speedPosterior) exchange(bytes float64) float64 {
+	if !(bytes > 1 && bytes < 1e15) || !slices.ContainsFunc(s.samples, func(x Sample) bool { return x.Shape.Nodes() > 1 }) {
+		return 0
+	}
+	return s.comp.at(s.comp.refBatch, s.fit.p[pFixed]) + s.fit.p[pCross] - math.Log(bytes)
+}
+
+// useGradBytes adds what the gradient size says about the exchange across nodes, once other jobs have taught how long a byte takes: one more observation, of doubt
+// exchangeDoubt and the spread of those jobs.
+func (f Fabric) useGradBytes(j Job, post *speedPosterior, q *problem) {
+	const exchangeDoubt = 0.4
+	if !(j.GradBytes > 1 && j.GradBytes < 1e15) {
+		return
+	}
+	var n, sum, sum2 float64
+	for _, l := range f.Lessons {
+		if x := l.Exchange; x != 0 && math.Abs(x) < 100 {
+			n, sum, sum2 = n+1, sum+x, sum2+x*x
+		}
+	}
+	if n == 0 {
+		return
+	}
+	mean := sum / n
+	q.y = append(q.y, mean+math.Log(j.GradBytes))
+	q.sd = append(q.sd, math.Sqrt(sq(exchangeDoubt)*(1+1/n)+max(sum2/n-mean*mean, 0)))
+	inner, k := q.predict, len(q.y)-1
+	q.predict = func(p *vec, out []float64) {
+		inner(p, out[:k])
+		out[k] = post.comp.at(post.comp.refBatch, p[pFixed]) + p[pCross]
+	}
 }
 
 // residualAt describes a shape for kriging; y is the log of the predicted step time there.
@@ -67,7 +104,7 @@ func (s *speedPosterior) residualAt(shape planner.Shape, geo *geometry, batch, y
 func (s *speedPosterior) residuals(q *problem) *kriging {
 	var at []residual
 	var resid, white []float64
-	f := make([]float64, len(q.y))
+	f := make([]float64, len(q.y)) // may end with the pseudo-observation of the gradient size
 	q.predict(&s.fit.p, f)
 	for i := len(s.samples) - 1; i >= 0 && len(at) < maxResiduals; i-- {
 		x := s.samples[i]
@@ -137,22 +174,11 @@ func (s *speedPosterior) at(shape planner.Shape, batch float64) planner.Interval
 	eval := func(p *vec) float64 {
 		return logStep(p, &geo, s.comp.at(batch, p[pFixed]), s.comp.at(s.comp.refBatch, p[pFixed]))
 	}
-	y := eval(&s.fit.p)
-	var grad vec
-	for k := range speedDims {
-		p := s.fit.p
-		p[k] += 1e-4
-		grad[k] = (eval(&p) - y) / 1e-4
-	}
+	y, v := predictAt(&s.fit, speedDims, eval)
 	here := s.residualAt(shape, &geo, batch, y)
 	shift, explained := s.krige.correct(&here)
 	y += shift
-	v := here.variance() - explained
-	for a := range speedDims {
-		for b := range speedDims {
-			v += grad[a] * s.fit.cov[a][b] * grad[b]
-		}
-	}
+	v += max(here.variance()-explained, 0)
 	w := z80 * math.Sqrt(max(v, 0))
 	return planner.Interval{Low: math.Exp(y - w), Mid: math.Exp(y), High: math.Exp(y + w)}
 }
@@ -197,31 +223,9 @@ func validShape(s planner.Shape) bool {
 	return len(s) > 0 && len(s) <= 1<<14 && slices.Min(s) > 0 && slices.Max(s) <= 1<<14
 }
 
-// cleanSamples drops what cannot be a measurement and keeps the newest maxSamples.
-func cleanSamples(in []Sample) []Sample {
-	out := make([]Sample, 0, len(in))
-	for _, s := range in {
-		if !validShape(s.Shape) || !(s.IterTime > 1e-7 && s.IterTime < 1e7) {
-			continue
-		}
-		s.Shape = slices.Clone(s.Shape)
-		slices.SortFunc(s.Shape, func(a, b int) int { return b - a })
-		s.StdErr = finiteOr(s.StdErr, 0.2*s.IterTime)
-		if s.Batch = finiteOr(s.Batch, 0); !(s.Batch > 1e-3 && s.Batch < 1e9) {
-			s.Batch = 0
-		}
-		out = append(out, s)
-	}
-	slices.SortStableFunc(out, func(a, b Sample) int { return a.At.Compare(b.At) })
-	if len(out) > maxSamples {
-		out = slices.Clone(out[len(out)-maxSamples:])
-	}
-	return out
-}
-
 // StepTimes fits the samples of a job and returns the seconds of one iteration on any shape at any local batch size (0: the job's own).
 func (f Fabric) StepTimes(j Job) func(s planner.Shape, batch float64) planner.Interval {
-	post := f.speed(j)
+	post := f.speed(j, maxSamples)
 	return func(s planner.Shape, batch float64) planner.Interval {
 		if !validShape(s) {
 			return planner.Interval{}

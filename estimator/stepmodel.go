@@ -10,7 +10,7 @@ import (
 
 // The step-time model of one job. With C(b) the computation of one GPU at local batch size b, a shape s of g GPUs on n nodes takes
 //
-//	T = (1-β) C' + ((β C')^γ + S^γ)^(1/γ),   C' = C(b) (1 + κ (maxg-1)^q + η log2 n)
+//	T = (1-β) C' + ((β C')^γ + S^γ)^(1/γ),   C' = C(b) (1 + κ (1 + q (1-1/(maxg-1))) + η log2 n)
 //
 // β is the part of the computation that the gradient exchange S can hide behind (the backward pass), γ how well it hides (1: not at all).
 // κ is what GPUs of one node cost each other (memory, PCIe, input pipeline), η the straggler effect. S is the exchange: a ring on one node, S_local;
@@ -48,7 +48,7 @@ var (
 // neutralMean and neutralWide are the population prior of a cluster of which nothing is known: structure only, no measurement went into it.
 var (
 	neutralMean = vec{pComp: 0, pFixed: -1, pLocal: math.Log(0.05), pCross: math.Log(0.25), pOverlap: 0.7, pGamma: 1, pContend: -3, pStraggle: -4,
-		fContend: 0.5, fLocal: 0, fShare: 0.35, fNodes: 0, fGPUs: 0, fMany: 0, fTwo: 0, fSingles: 0}
+		fContend: 0.7, fLocal: 0, fShare: 0.35, fNodes: 0, fGPUs: 0, fMany: 0, fTwo: 0, fSingles: 0}
 	neutralWide = vec{pComp: 3, pFixed: 1, pLocal: 1, pCross: 1, pOverlap: 0.6, pGamma: 0.5, pContend: 0.8, pStraggle: 0.8,
 		fContend: 0.3, fLocal: 0.4, fShare: 0.35, fNodes: 0.3, fGPUs: 0.3, fMany: 0.4, fTwo: 0.4, fSingles: 0.4}
 	// betweenJobs is the standard deviation of each parameter from job to job of one cluster.
@@ -61,13 +61,19 @@ type geometry struct {
 	gpus, nodes                          float64
 	logMax, logNodes, logGPUs, log2Nodes float64
 	ring                                 float64
+	crowd                                float64 // 0 for two GPUs on the fullest node, towards 1 for many
 	many, two, singles                   bool
 }
 
 func geometryOf(s planner.Shape) geometry {
 	g, n, m := s.GPUs(), s.Nodes(), slices.Max(s)
+	crowd := 0.0
+	if m > 2 {
+		crowd = 1 - 1/float64(m-1)
+	}
 	return geometry{
-		gpus: float64(g), nodes: float64(n), logMax: math.Log(float64(m)), logNodes: math.Log(float64(n) / 2), logGPUs: math.Log(float64(g) / 2),
+		crowd: crowd,
+		gpus:  float64(g), nodes: float64(n), logMax: math.Log(float64(m)), logNodes: math.Log(float64(n) / 2), logGPUs: math.Log(float64(g) / 2),
 		log2Nodes: math.Log2(float64(n)), ring: 2 * float64(g-1) / float64(g),
 		many: n > 1 && g > 2, two: n == 2 && g > 2, singles: m == 1 && n > 2,
 	}
@@ -81,7 +87,7 @@ func logStep(p *vec, g *geometry, comp, ref float64) float64 {
 	}
 	slow := 1.0
 	if g.logMax > 0 {
-		slow += math.Exp(p[pContend]) * math.Exp(p[fContend]*math.Log(math.Exp(g.logMax)-1))
+		slow += math.Exp(p[pContend]) * (1 + p[fContend]*g.crowd)
 	}
 	var ex float64
 	if g.nodes <= 1 {

@@ -2,7 +2,6 @@ package estimator
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"unisched/planner"
@@ -22,7 +21,7 @@ const cutPrior = 8
 
 // cutRate is the probability that a best-effort job is preempted at the end of a lease.
 func (f Fabric) cutRate() float64 {
-	return (0.5*cutPrior + float64(max(f.BestEffortCuts, 0))) / (cutPrior + float64(max(f.BestEffortLeases, 0)))
+	return (0.5*cutPrior + float64(max(f.BestEffortCuts, 0))) / (cutPrior + float64(max(f.BestEffortLeases, f.BestEffortCuts, 0)))
 }
 
 // suspensions is the expected number of further resumes of a job.
@@ -45,42 +44,122 @@ func (f Fabric) suspensions(j Job, est planner.Estimate, now time.Time) float64 
 		return f.cutRate() * (leases - 1)
 	}
 	slots := math.Floor(j.Deadline.Sub(now).Seconds() / j.Lease.Seconds())
-	return ExpectedResumes(int(leases), int(min(slots, 1e6)))
+	return ExpectedResumes(int(leases), int(min(max(slots, 0), 1e6)))
 }
 
 func (s SRSample) valid() bool {
-	return s.GPUs > 0 && s.GPUs <= 1<<20 && s.Nodes > 0 && s.Nodes <= s.GPUs && s.Seconds >= 0 && s.Seconds < 1e6 && s.Bytes >= 0 && s.Bytes < 1e18
+	return s.GPUs > 0 && s.GPUs <= 1<<20 && s.Nodes > 0 && s.Nodes <= s.GPUs && s.Seconds > 0 && s.Seconds < 1e6 && s.Bytes >= 0 && s.Bytes < 1e18 &&
+		s.AtOnce >= 0 && s.AtOnce < 1<<16
+}
+
+// The cost of a checkpoint or a resume: t = a (1 + b log2 g) + c GB (1 + d others). a is start-up (imports, allocation, data loaders), b its growth with the
+// GPUs that must come together, c the storage, d how much others at the same time slow it down.
+const (
+	srBase  = iota // log a
+	srGrow         // log b
+	srGB           // log c
+	srCrowd        // log d
+	srDims
+)
+
+// srKind is the prior of one kind of cost. Resume: 30 s (1 + log2 g) is the rule of the CHRONUS artifact; a checkpoint is usually under 4 s (UniSched, section 4.3).
+type srKind struct{ mu, tau vec }
+
+var (
+	resumeKind     = srKind{vec{math.Log(25), math.Log(0.4), math.Log(1), math.Log(0.4)}, vec{0.9, 0.8, 1, 0.7}}
+	checkpointKind = srKind{vec{math.Log(3), math.Log(0.15), math.Log(1), math.Log(0.4)}, vec{0.9, 0.8, 1, 0.7}}
+)
+
+// srNoise is the standard deviation of the log of a measured cost; srJobs that of a job against the cluster.
+const (
+	srNoise = 0.15
+	srJobs  = 0.5
+	srFit   = 128 // newest cluster samples of a fit
+)
+
+func logCost(p *vec, s *SRSample) float64 {
+	base := math.Exp(p[srBase]) * (1 + math.Exp(p[srGrow])*math.Log2(float64(s.GPUs)))
+	return math.Log(base + math.Exp(p[srGB])*s.Bytes/1e9*(1+math.Exp(p[srCrowd])*float64(s.AtOnce)))
 }
 
 // resume is the time from a start to the first new iteration, in seconds.
 func (f Fabric) resume(j Job) planner.Interval {
-	if h := finiteOr(j.RestoreHint, 0); h > 0 && len(j.Resumes) == 0 {
-		return planner.Interval{Low: 0.5 * h, Mid: h, High: 2 * h}
-	}
-	return costAt(j.Resumes, f.Resumes, j.Requested.GPUs(), planner.Interval{Low: 10, Mid: 40, High: 150})
+	return costOf(resumeKind, j, f.Resumes, j.Resumes, min(finiteOr(j.RestoreHint, 0), 1e5))
 }
 
 // checkpoint is the time from the signal to freed GPUs, in seconds.
 func (f Fabric) checkpoint(j Job) planner.Interval {
-	return costAt(j.Checkpoints, f.Checkpoints, j.Requested.GPUs(), planner.Interval{Low: 1, Mid: 4, High: 30})
+	return costOf(checkpointKind, j, f.Checkpoints, j.Checkpoints, 0)
 }
 
-// costAt is the median of the job's own measurements, else of the cluster's, else the fallback.
-func costAt(own, cluster []SRSample, gpus int, fallback planner.Interval) planner.Interval {
-	for _, list := range [][]SRSample{own, cluster} {
-		var v []float64
-		for _, s := range list {
-			if s.valid() {
-				v = append(v, s.Seconds)
+// costOf predicts the cost of j at its requested shape from the cluster's measurements, the job's own and its declaration (0: none).
+func costOf(kind srKind, j Job, cluster, own []SRSample, hint float64) planner.Interval {
+	ask := SRSample{GPUs: min(max(j.Requested.GPUs(), 1), 1<<20), Nodes: 1, Bytes: min(finiteOr(j.CheckpointBytes, 0), 1e18)}
+	all := make([]SRSample, 0, srFit+16)
+	for i := len(cluster) - 1; i >= 0 && len(all) < srFit; i-- {
+		if cluster[i].valid() {
+			all = append(all, cluster[i])
+		}
+	}
+	shared := len(all)
+	for i := len(own) - 1; i >= 0 && len(all) < shared+16; i-- {
+		if own[i].valid() {
+			all = append(all, own[i])
+			ask.Bytes = max(ask.Bytes, own[i].Bytes)
+		}
+	}
+	if hint > 0 {
+		h := ask
+		h.Seconds = hint
+		all = append(all, h)
+	}
+	// One more parameter: the offset of this job against the cluster.
+	const offset = srDims
+	q := problem{dim: srDims + 1, mu: kind.mu, nu: 4, iters: 40, y: make([]float64, len(all)), sd: make([]float64, len(all))}
+	tau := kind.tau
+	tau[offset] = srJobs
+	for k := range q.dim {
+		q.lo[k], q.hi[k] = q.mu[k]-6, q.mu[k]+6
+	}
+	q.prec = independent(tau, q.dim)
+	for i := range all {
+		q.y[i], q.sd[i] = math.Log(max(all[i].Seconds, 0.05)), srNoise
+		if i < shared {
+			q.sd[i] = math.Hypot(srNoise, srJobs) // another job's offset is unknown
+		}
+	}
+	if hint > 0 {
+		q.sd[len(all)-1] = 0.35
+	}
+	q.predict = func(p *vec, out []float64) {
+		for i := range out {
+			out[i] = logCost(p, &all[i])
+			if i >= shared {
+				out[i] += p[offset]
 			}
 		}
-		if len(v) == 0 {
-			continue
-		}
-		slices.Sort(v)
-		mid := v[len(v)/2]
-		spread := 2 / math.Sqrt(float64(len(v)))
-		return planner.Interval{Low: min(v[0], mid/(1+spread)), Mid: mid, High: max(v[len(v)-1], mid*(1+spread))}
 	}
-	return fallback
+	var buf scratch
+	fit := q.solve(q.mu, &buf, make([]float64, len(all)*q.dim))
+	eval := func(p *vec) float64 { return logCost(p, &ask) + p[offset] }
+	y, v := predictAt(&fit, q.dim, eval)
+	w := z80 * math.Sqrt(v+sq(srNoise))
+	return planner.Interval{Low: math.Exp(y - w), Mid: math.Exp(y), High: math.Exp(y + w)}
+}
+
+// predictAt is the value of a function of the parameters and its variance (delta method).
+func predictAt(fit *fitted, dim int, eval func(*vec) float64) (y, v float64) {
+	y = eval(&fit.p)
+	var grad vec
+	for k := range dim {
+		p := fit.p
+		p[k] += 1e-4
+		grad[k] = (eval(&p) - y) / 1e-4
+	}
+	for a := range dim {
+		for b := range dim {
+			v += grad[a] * fit.cov[a][b] * grad[b]
+		}
+	}
+	return y, max(v, 0)
 }

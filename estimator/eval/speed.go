@@ -22,18 +22,18 @@ type SpeedOptions struct {
 
 // Errors sums up relative errors |predicted - true| / true.
 type Errors struct {
-	Mean  float64 `json:"mean_abs_error"`
-	P90   float64 `json:"p90_abs_error"`
-	P95   float64 `json:"p95_abs_error"`
-	Worst float64 `json:"worst"`
-	N     int     `json:"n"`
+	Mean  Figure `json:"mean_abs_error"`
+	P90   Figure `json:"p90_abs_error"`
+	P95   Figure `json:"p95_abs_error"`
+	Worst Figure `json:"worst"`
+	N     int    `json:"n"`
 }
 
 // GPUErrors are the errors at one GPU count.
 type GPUErrors struct {
-	GPUs int     `json:"gpus"`
-	N    int     `json:"n"`
-	Mean float64 `json:"mean_abs_error"`
+	GPUs int    `json:"gpus"`
+	N    int    `json:"n"`
+	Mean Figure `json:"mean_abs_error"`
 }
 
 // SpeedReport is the answer of "unisched eval speed".
@@ -41,21 +41,21 @@ type SpeedReport struct {
 	Schema int `json:"schema_version"`
 	Errors
 	// Coverage80 is the part of the rows inside the 80 % interval.
-	Coverage80    float64     `json:"coverage_80"`
-	ByGPUs        []GPUErrors `json:"by_gpus"`
-	ByModel       []Named     `json:"by_model"`
-	PaperRule     Errors      `json:"paper_rule"`
-	AfterOneLease Errors      `json:"after_one_lease"`
-	Skipped       int         `json:"skipped"`
+	Coverage80    Figure        `json:"coverage_80"`
+	ByGPUs        []GPUErrors   `json:"by_gpus"`
+	ByModel       []ModelErrors `json:"by_model"`
+	PaperRule     Errors        `json:"paper_rule"`
+	AfterOneLease Errors        `json:"after_one_lease"`
+	Skipped       int           `json:"skipped"`
 }
 
-// Named is the error of one model, the paper's rule and the error after one lease beside it.
-type Named struct {
-	Model string  `json:"model"`
-	N     int     `json:"n"`
-	Mean  float64 `json:"mean_abs_error"`
-	Paper float64 `json:"paper_rule"`
-	Lease float64 `json:"after_one_lease"`
+// ModelErrors are the errors of one model; the paper's rule and the error after one lease beside its own.
+type ModelErrors struct {
+	Model string `json:"model"`
+	N     int    `json:"n"`
+	Mean  Figure `json:"mean_abs_error"`
+	Paper Figure `json:"paper_rule"`
+	Lease Figure `json:"after_one_lease"`
 }
 
 // speedRow is one measured step time.
@@ -84,7 +84,7 @@ func Speed(files []File, opt SpeedOptions) (SpeedReport, error) {
 	byGPUs := map[int][]float64{}
 	covered := 0
 	for i, m := range models {
-		fab := estimator.Fabric{}
+		fab := estimator.Fabric{Without: []string{m.name}}
 		for k, o := range models {
 			if k != i && baseName(o.name) != baseName(m.name) {
 				fab = fab.Learn(estimator.Outcome{Key: o.name, Job: o.job(o.rows)}, time.Time{})
@@ -96,7 +96,7 @@ func Speed(files []File, opt SpeedOptions) (SpeedReport, error) {
 			continue
 		}
 		pred := fab.StepTimes(m.job(prof))
-		name := Named{Model: m.name}
+		name := ModelErrors{Model: m.name}
 		var e1, e2, e3 []float64
 		for _, r := range rest {
 			t := pred(r.shape, r.batch)
@@ -115,9 +115,7 @@ func Speed(files []File, opt SpeedOptions) (SpeedReport, error) {
 		all, paper, lease = append(all, e1...), append(paper, e2...), append(lease, e3...)
 	}
 	rep.Errors, rep.PaperRule, rep.AfterOneLease = summarise(all), summarise(paper), summarise(lease)
-	if len(all) > 0 {
-		rep.Coverage80 = float64(covered) / float64(len(all))
-	}
+	rep.Coverage80 = Figure(float64(covered) / float64(len(all)))
 	for _, g := range slices.Sorted(maps.Keys(byGPUs)) {
 		rep.ByGPUs = append(rep.ByGPUs, GPUErrors{g, len(byGPUs[g]), mean(byGPUs[g])})
 	}
@@ -219,29 +217,10 @@ func (m speedModel) job(rows []speedRow) estimator.Job {
 
 func relErr(p, t float64) float64 { return math.Abs(p-t) / t }
 
-func mean(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	s := 0.0
-	for _, x := range v {
-		s += x
-	}
-	return s / float64(len(v))
-}
-
 // summarise sorts its argument.
 func summarise(v []float64) Errors {
-	if len(v) == 0 {
-		return Errors{}
-	}
 	slices.Sort(v)
-	return Errors{mean(v), quantile(v, 0.9), quantile(v, 0.95), v[len(v)-1], len(v)}
-}
-
-// quantile of sorted values, by the nearest rank above.
-func quantile(v []float64, q float64) float64 {
-	return v[min(int(math.Ceil(q*float64(len(v))))-1, len(v)-1)]
+	return Errors{mean(v), quantile(v, 0.9), quantile(v, 0.95), quantile(v, 1), len(v)}
 }
 
 // readSpeed reads the tables into models, sorted by name.
@@ -272,7 +251,7 @@ func readSpeed(files []File, opt SpeedOptions) ([]speedModel, int, error) {
 					skipped++
 					continue
 				}
-				add(f.Name, speedRow{shape: digits(t.text(row, "placement")), batch: b, time: t.number(row, "step_time")})
+				add(f.base(), speedRow{shape: digits(t.text(row, "placement")), batch: b, time: t.number(row, "step_time")})
 			}
 		case "iteration-times":
 			t, bad, err := readTable(f, "app", "gpus", "mean_s")

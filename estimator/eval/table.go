@@ -11,14 +11,60 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path"
 	"strconv"
 	"strings"
 )
 
-// File is one table: Name is its base name without folder, as it serves as the name of the model or run.
+// File is one table. Its Name, without folder and ".csv", serves as the name of the model or run.
 type File struct {
 	Name string
 	R    io.Reader
+}
+
+// base is the name of the model or run.
+func (f File) base() string { return strings.TrimSuffix(path.Base(f.Name), ".csv") }
+
+// Figure is a measured figure; NaN, for want of data, is null in JSON.
+type Figure float64
+
+// MarshalJSON writes null for what is no number.
+func (f Figure) MarshalJSON() ([]byte, error) {
+	if v := float64(f); math.IsNaN(v) || math.IsInf(v, 0) {
+		return []byte("null"), nil
+	}
+	return strconv.AppendFloat(nil, float64(f), 'g', 6, 64), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (f *Figure) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*f = Figure(math.NaN())
+		return nil
+	}
+	v, err := strconv.ParseFloat(string(b), 64)
+	if err != nil {
+		return fmt.Errorf("figure: %w", err)
+	}
+	*f = Figure(v)
+	return nil
+}
+
+// mean of the values; NaN without any.
+func mean(v []float64) Figure {
+	s := 0.0
+	for _, x := range v {
+		s += x
+	}
+	return Figure(s / float64(len(v)))
+}
+
+// quantile of sorted values, by the nearest rank above; NaN without any.
+func quantile(v []float64, q float64) Figure {
+	if len(v) == 0 {
+		return Figure(math.NaN())
+	}
+	return Figure(v[min(int(math.Ceil(q*float64(len(v))))-1, len(v)-1)])
 }
 
 // ErrFormat is returned for an unknown format or a table that lacks a column.

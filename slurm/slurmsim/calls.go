@@ -112,7 +112,7 @@ func (c *Cluster) updateRequest(j *job, u slurm.Update) error {
 		j.req.nodes, j.req.maxNodes = len(u.RequiredNodes), len(u.RequiredNodes)
 	}
 	if u.Nodes.Set {
-		j.req.nodes, j.req.maxNodes = u.Nodes.Value, u.Nodes.Value
+		j.req.nodes, j.req.maxNodes = u.Nodes.Value, max(u.Nodes.Value, u.NodesTo.Value)
 	}
 	if u.TRESPerNode.Set {
 		j.req.perNode = gresNumber(u.TRESPerNode.Value)

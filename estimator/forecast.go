@@ -1,0 +1,122 @@
+package estimator
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"unisched/planner"
+)
+
+// Forecast is what was predicted for one job at one moment: a record to keep, so that errors are measured for ever.
+type Forecast struct {
+	Job   planner.JobID `json:"job"`
+	Class planner.Class `json:"class"`
+	GPUs  int           `json:"gpus"`
+	At    time.Time     `json:"at"`
+	// Left is the predicted remaining duration at the shape it runs on, in seconds; Ran how long it had run then.
+	Left planner.Interval `json:"left_s"`
+	Ran  float64          `json:"ran_s"`
+}
+
+// Finished is the truth about a job: how long it ran in all, in seconds, counted like Forecast.Ran.
+type Finished struct {
+	Job planner.JobID `json:"job"`
+	Ran float64       `json:"ran_s"`
+}
+
+// ForecastGroup is the accuracy of a group of forecasts.
+type ForecastGroup struct {
+	// By is "all", "class", "gpus" or "age"; Value the value of the group.
+	By    string `json:"by"`
+	Value string `json:"value"`
+	N     int    `json:"n"`
+	// Error is the mean of |predicted - true| / true of the remaining duration, Bias that of (predicted - true) / true, Coverage the part inside the 80 % interval.
+	Error    float64 `json:"mean_rel_error"`
+	Bias     float64 `json:"mean_rel_bias"`
+	Coverage float64 `json:"coverage_80"`
+}
+
+// ForecastReport is the answer of "unisched report forecast".
+type ForecastReport struct {
+	Schema int             `json:"schema_version"`
+	Groups []ForecastGroup `json:"groups"`
+	// Jumps counts forecasts whose predicted total left the 80 % interval of the forecast before; Pending the forecasts of jobs that have not finished.
+	Jumps   int `json:"jumps"`
+	Pending int `json:"pending"`
+}
+
+// ages are the groups of a forecast by the part of the job that was done.
+var ages = []struct {
+	below float64
+	name  string
+}{{0.125, "start"}, {0.375, "25%"}, {0.625, "50%"}, {0.875, "75%"}, {math.Inf(1), "end"}}
+
+// ScoreForecasts compares forecasts with what happened, whole and by class, GPU count and age.
+func ScoreForecasts(fs []Forecast, done []Finished) ForecastReport {
+	truth := make(map[planner.JobID]float64, len(done))
+	for _, d := range done {
+		if d.Ran > 0 && d.Ran < maxSeconds {
+			truth[d.Job] = d.Ran
+		}
+	}
+	rep := ForecastReport{Schema: 1, Jumps: Jumps(fs)}
+	type sum struct{ n, err, bias, cover float64 }
+	type key struct{ by, value string }
+	sums := map[key]*sum{}
+	for _, f := range fs {
+		total, ok := truth[f.Job]
+		left := total - f.Ran
+		if !ok || !(left > 0) || !(f.Left.Mid >= 0) || math.IsInf(f.Left.Mid, 1) {
+			rep.Pending++
+			continue
+		}
+		age := ages[slices.IndexFunc(ages, func(a struct {
+			below float64
+			name  string
+		}) bool {
+			return f.Ran/total < a.below
+		})].name
+		rel := (f.Left.Mid - left) / left
+		for _, k := range []key{{"all", ""}, {"class", string(f.Class)}, {"gpus", itoa(f.GPUs)}, {"age", age}} {
+			s := sums[k]
+			if s == nil {
+				s = &sum{}
+				sums[k] = s
+			}
+			s.n++
+			s.err += math.Abs(rel)
+			s.bias += rel
+			if f.Left.Low <= left && left <= f.Left.High {
+				s.cover++
+			}
+		}
+	}
+	for k, s := range sums {
+		rep.Groups = append(rep.Groups, ForecastGroup{k.by, k.value, int(s.n), s.err / s.n, s.bias / s.n, s.cover / s.n})
+	}
+	slices.SortFunc(rep.Groups, func(a, b ForecastGroup) int {
+		return cmp.Or(cmp.Compare(a.By, b.By), cmp.Compare(len(a.Value), len(b.Value)), cmp.Compare(a.Value, b.Value))
+	})
+	return rep
+}
+
+// Jumps counts forecasts whose predicted total run time lies outside of the 80 % interval of the same job's forecast before, and by more than a tenth of it.
+func Jumps(fs []Forecast) int {
+	sorted := slices.Clone(fs)
+	slices.SortStableFunc(sorted, func(a, b Forecast) int { return cmp.Or(cmp.Compare(a.Job, b.Job), a.At.Compare(b.At)) })
+	n := 0
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i].Job == sorted[i-1].Job && Jump(sorted[i-1], sorted[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// Jump reports whether b breaks with what a, the forecast of the same job before, said.
+func Jump(a, b Forecast) bool {
+	total := b.Ran + b.Left.Mid
+	return (total < a.Ran+a.Left.Low || total > a.Ran+a.Left.High) && math.Abs(total-a.Ran-a.Left.Mid) > 0.1*(a.Ran+a.Left.Mid)
+}
