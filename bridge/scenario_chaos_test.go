@@ -3,6 +3,8 @@ package bridge_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -174,9 +176,9 @@ func (c *chaos) meddle() {
 }
 
 func TestScenarioChaos(t *testing.T) {
-	nights := 60
-	if testing.Short() {
-		nights = 8
+	nights := 20
+	if n, err := strconv.Atoi(os.Getenv("CHAOS_NIGHTS")); err == nil { // make soak
+		nights = n
 	}
 	for seed := range nights {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
