@@ -143,7 +143,7 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 	case Starting:
 		return c.stuck(rec, job, pending)
 	case Waiting, Admitted:
-		if pending && rec.Changed.Hold { // the call that should have taken it off did not arrive
+		if ch := rec.Changed; pending && (ch.Hold || ch.Reshape || ch.Nice) { // the call that should have taken it off did not arrive
 			return []Action{Settle{target(run), c.now.Add(b.cfg.Delay)}}
 		}
 		if pending && len(rec.Changed.Pinned) > 0 && len(rec.Original.RequiredNodes) == 0 {
