@@ -52,9 +52,10 @@ func (f *floor) holds(j *job, i, g int) bool {
 		!(j.Needs.Exclusive && (n.held || f.tenants[i] > 0))
 }
 
-// stays reports whether a running job could be kept where it is: kept jobs may exceed what the snapshot says only when nobody new joins them.
-func (f *floor) stays(j *job) bool {
-	for _, sh := range j.Current {
+// stays reports whether a running job could be kept where it is, usable or not: kept jobs may exceed what the snapshot says only when nobody
+// new joins them.
+func (f *floor) stays(j *job, p planner.Placement) bool {
+	for _, sh := range p {
 		i, ok := f.in.index[sh.Node]
 		if !ok {
 			continue

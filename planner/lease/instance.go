@@ -72,6 +72,7 @@ type job struct {
 	n, ov   float64
 	due     []float64 // deadlines in units from now, by tier
 	alive   bool      // an SLO job with a tier that can still be met
+	counted bool      // the plan that is being played out counts on a tier of it
 	pinned  string    // reason code: may only be kept
 	idle    string    // reason code: may only wait
 	idleWhy string
