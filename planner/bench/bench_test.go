@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -12,12 +13,24 @@ import (
 
 	"unisched/planner"
 	"unisched/planner/lease"
+	"unisched/planner/milp"
 	"unisched/planner/milp/highs"
 )
 
 func TestMain(m *testing.M) {
 	highs.MaybeChild()
 	os.Exit(m.Run())
+}
+
+// solver returns HiGHS, or skips the test in builds without it.
+func solver(t *testing.T) milp.Solver {
+	solve := highs.New(highs.Options{})
+	m := &milp.Model{}
+	m.AddCol(1, 0, 1, true)
+	if _, err := solve(context.Background(), m, milp.Limits{}); errors.Is(err, highs.ErrUnavailable) {
+		t.Skip(err)
+	}
+	return solve
 }
 
 // generous makes wall-clock limits irrelevant on a loaded machine.
@@ -43,7 +56,7 @@ func instances(t *testing.T, gpus, jobs int, run func(*testing.T, planner.Snapsh
 
 // TestInstances: with HiGHS every plan is feasible, within the gap, and earns at least what greedy earns.
 func TestInstances(t *testing.T) {
-	solve := highs.New(highs.Options{})
+	solve := solver(t)
 	instances(t, 320, 250, func(t *testing.T, s planner.Snapshot) {
 		r := Run(context.Background(), s, generous(), solve, time.Now)
 		for _, v := range planner.Check(s, r.Plan) {
@@ -60,7 +73,7 @@ func TestInstances(t *testing.T) {
 
 // TestDeterminism: the same snapshot gives the same plan, whatever the number of processors. Only the wall-clock figures may differ.
 func TestDeterminism(t *testing.T) {
-	solve := highs.New(highs.Options{})
+	solve := solver(t)
 	instances(t, 160, 200, func(t *testing.T, s planner.Snapshot) {
 		plan := func() planner.Plan {
 			p := lease.New(generous(), solve).Plan(context.Background(), s)
