@@ -68,13 +68,17 @@ func (in *instance) homePool(j *job) int {
 	return -1
 }
 
-// columns builds a job's columns: each way with each of the first two tiers that it can still meet, and without a tier.
+// columns builds a job's columns: each way with each of the first tiers that it can still meet, and without a tier.
 func (in *instance) columns(j *job) {
 	ws := in.ways(j)
 	var tiers []int
 	// A job that is held back by somebody else claims nothing of the future; one that is only leaving does.
 	if j.Class.SLO() && !j.Foreign && (j.idle == "" || j.idle == planner.ReasonLeaving) {
-		tiers = j.openTiers(ws)
+		most := 4
+		if len(in.jobs) > 1500 { // keeps the model small
+			most = 2
+		}
+		tiers = j.openTiers(ws, most)
 	}
 	j.alive = len(tiers) > 0
 	j.base = -1
@@ -103,11 +107,11 @@ func (in *instance) trust(w way, due float64) float64 {
 	return 1 - in.cfg.Risk*max(0, 1-(due-w.finish)/margin)
 }
 
-// openTiers are the first two tiers (by index) that some way meets and that are worth something.
-func (j *job) openTiers(ws []way) []int {
+// openTiers are the first tiers (by index, so many at most) that some way meets and that are worth something.
+func (j *job) openTiers(ws []way, most int) []int {
 	var open []int
 	for t, due := range j.due {
-		if len(open) == 2 {
+		if len(open) == most {
 			break
 		}
 		if !good(j.Tiers[t].Value) || j.Tiers[t].Value > 1e6 {

@@ -137,7 +137,7 @@ func (r *packed) demote(in *instance, ji int) {
 func (r *packed) reprieve(in *instance) {
 	for _, ji := range r.byGain(in, func(j *job) bool { return j.State == planner.Running }) {
 		j := &in.jobs[ji]
-		if j.cols[r.choice[ji]].kind == wait && r.floor.stays(j, j.Current) {
+		if j.cols[r.choice[ji]].kind == wait && r.floor.mayStay(j) {
 			ci := j.column(keep, -1, j.cols[r.choice[ji]].tier)
 			if ci < 0 {
 				ci = j.column(keep, -1, -1)
