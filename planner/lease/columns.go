@@ -23,13 +23,18 @@ func (in *instance) ways(j *job) []way {
 	if j.Class.SLO() {
 		lease = float64(in.lead)
 	}
+	latency := in.cfg.Latency.Seconds() / in.unit
 	run := func(k kind, opt int, phi, work float64, gpus, pool int) {
 		l := lease
 		finish := work / phi
+		left := finish
+		if k == start {
+			finish += latency
+		}
 		if in.s.MidLease(*j.Job) || finish <= 1 {
 			l = 1
 		}
-		ws = append(ws, way{k, opt, phi, gpus, pool, finish, max(0, finish-l)})
+		ws = append(ws, way{k, opt, phi, gpus, pool, finish, max(0, left-l)})
 	}
 	if j.State == planner.Running {
 		run(keep, -1, j.curr.phi, max(0, j.n-j.ov), j.curr.gpus, in.homePool(j))
@@ -42,7 +47,7 @@ func (in *instance) ways(j *job) []way {
 		}
 	}
 	if j.pinned == "" {
-		w := way{kind: wait, opt: -1, phi: 1, pool: -1, finish: 1 + j.n, left: j.n}
+		w := way{kind: wait, opt: -1, phi: 1, pool: -1, finish: 1 + latency + j.n, left: j.n}
 		if len(j.opts) > 0 {
 			w.gpus, w.pool = j.opts[0].gpus, j.opts[0].pool
 		} else if j.State == planner.Running {
