@@ -106,7 +106,7 @@ type SolverStats struct {
 	Rows   int           `json:"rows"`
 	Cols   int           `json:"cols"`
 	Bound  float64       `json:"bound"`
-	Gap    float64       `json:"gap"`
+	Gap    float64       `json:"gap"` // relative, of the packed plan to Bound; -1: no bound known
 	Build  time.Duration `json:"build_ns"`
 	Solve  time.Duration `json:"solve_ns"`
 	Pack   time.Duration `json:"pack_ns"`

@@ -24,7 +24,10 @@ type Result struct {
 	Greedy    Greedy  `json:"greedy"`
 	Rows      int     `json:"rows"`
 	Cols      int     `json:"cols"`
+	Nonzeros  int     `json:"nonzeros"`
 	Status    string  `json:"status"`
+	// PeakRSSMB is for the caller to fill: parent and child.
+	PeakRSSMB float64 `json:"peak_rss_mb"`
 
 	Plan planner.Plan `json:"-"`
 }
@@ -36,28 +39,37 @@ type Greedy struct {
 	SLOMet    int     `json:"slo_met"`
 }
 
-// Run plans one snapshot. clock measures; solve is the solver under test.
+// Run plans one snapshot with the solver and, outside the time measured, without it. clock measures; solve is the solver under test.
 func Run(ctx context.Context, s planner.Snapshot, cfg lease.Config, solve milp.Solver, clock func() time.Time) Result {
 	cfg.Clock = clock
+	nonzeros := 0
+	counting := func(ctx context.Context, m *milp.Model, lim milp.Limits) (milp.Solution, error) {
+		nonzeros = max(nonzeros, len(m.Value))
+		return solve(ctx, m, lim)
+	}
 	t0 := clock()
-	plan := lease.New(cfg, solve).Plan(ctx, s)
+	plan := lease.New(cfg, counting).Plan(ctx, s)
 	r := Result{Schema: 1, TotalS: clock().Sub(t0).Seconds(), BuildS: plan.Solver.Build.Seconds(), SolveS: plan.Solver.Solve.Seconds(),
 		PackS: plan.Solver.Pack.Seconds(), Gap: plan.Solver.Gap, Objective: plan.Objective, Candidate: plan.Candidate,
-		Rows: plan.Solver.Rows, Cols: plan.Solver.Cols, Status: plan.Solver.Status, Plan: plan}
+		Rows: plan.Solver.Rows, Cols: plan.Solver.Cols, Nonzeros: nonzeros, Status: plan.Solver.Status, Plan: plan}
 	for _, j := range s.Jobs {
 		if j.Class.SLO() {
 			r.SLOTotal++
 		}
 	}
-	for _, e := range plan.Entries {
-		if e.Tier == 0 {
-			r.SLOMet++
-		}
-	}
-	for _, c := range plan.Scores {
-		if (c.Candidate == "llf" || c.Candidate == "slack-srsf") && (r.Greedy.Name == "" || c.Objective > r.Greedy.Objective) {
-			r.Greedy = Greedy{c.Candidate, c.Objective, c.SLOMet}
-		}
-	}
+	greedy := lease.New(cfg, nil).Plan(ctx, s)
+	r.SLOMet = met(s, plan, cfg)
+	r.Greedy = Greedy{Name: greedy.Candidate, Objective: greedy.Objective, SLOMet: met(s, greedy, cfg)}
 	return r
+}
+
+// met counts SLO jobs whose first tier is met when the list scheduler plays the plan's selection out to the end.
+func met(s planner.Snapshot, p planner.Plan, cfg lease.Config) int {
+	n := 0
+	for i, end := range lease.PlayOut(s, p, cfg) {
+		if j := s.Jobs[i]; j.Class.SLO() && len(j.Tiers) > 0 && !end.IsZero() && !end.After(j.Tiers[0].At) {
+			n++
+		}
+	}
+	return n
 }

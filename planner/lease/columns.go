@@ -23,13 +23,18 @@ func (in *instance) ways(j *job) []way {
 	if j.Class.SLO() {
 		lease = float64(in.lead)
 	}
+	latency := in.cfg.Latency.Seconds() / in.unit
 	run := func(k kind, opt int, phi, work float64, gpus, pool int) {
 		l := lease
 		finish := work / phi
+		left := finish
+		if k == start {
+			finish += latency
+		}
 		if in.s.MidLease(*j.Job) || finish <= 1 {
 			l = 1
 		}
-		ws = append(ws, way{k, opt, phi, gpus, pool, finish, max(0, finish-l)})
+		ws = append(ws, way{k, opt, phi, gpus, pool, finish, max(0, left-l)})
 	}
 	if j.State == planner.Running {
 		run(keep, -1, j.curr.phi, max(0, j.n-j.ov), j.curr.gpus, in.homePool(j))
@@ -42,7 +47,7 @@ func (in *instance) ways(j *job) []way {
 		}
 	}
 	if j.pinned == "" {
-		w := way{kind: wait, opt: -1, phi: 1, pool: -1, finish: 1 + j.n, left: j.n}
+		w := way{kind: wait, opt: -1, phi: 1, pool: -1, finish: 1 + latency + j.n, left: j.n}
 		if len(j.opts) > 0 {
 			w.gpus, w.pool = j.opts[0].gpus, j.opts[0].pool
 		} else if j.State == planner.Running {
@@ -68,28 +73,32 @@ func (in *instance) homePool(j *job) int {
 	return -1
 }
 
-// columns builds a job's columns: each way with each of the first two tiers that it can still meet, and without a tier.
+// columns builds a job's columns: each way with each of the first tiers that it can still meet, and without a tier.
 func (in *instance) columns(j *job) {
 	ws := in.ways(j)
 	var tiers []int
 	// A job that is held back by somebody else claims nothing of the future; one that is only leaving does.
 	if j.Class.SLO() && !j.Foreign && (j.idle == "" || j.idle == planner.ReasonLeaving) {
-		tiers = j.openTiers(ws)
+		most := 4
+		if len(in.jobs) > 1500 { // keeps the model small
+			most = 2
+		}
+		tiers = j.openTiers(ws, most)
 	}
 	j.alive = len(tiers) > 0
 	j.base = -1
 	for _, w := range ws {
-		earn := in.earn(j, w)
+		earn, holds := in.earn(j, w), w.kind != wait && (j.Foreign || !j.Preemptible)
 		for _, t := range tiers {
 			if w.finish <= j.due[t] {
 				obj := reward.Weight(*j.Job)*in.cfg.Reward.Tier(j.Tiers[t].Value)*in.trust(w, j.due[t]) + earn
-				j.cols = append(j.cols, column{w.kind, w.opt, t, obj, w.gpus, w.pool, w.left, j.due[t]})
+				j.cols = append(j.cols, column{w.kind, w.opt, t, obj, w.gpus, w.pool, w.left, j.due[t], holds})
 			}
 		}
 		if w.kind == wait || j.pinned != "" && w.kind == keep {
 			j.base = len(j.cols)
 		}
-		j.cols = append(j.cols, column{w.kind, w.opt, -1, earn, w.gpus, w.pool, w.left, 0})
+		j.cols = append(j.cols, column{w.kind, w.opt, -1, earn, w.gpus, w.pool, w.left, 0, holds})
 	}
 	if len(j.cols) == 0 { // a job without any way waits
 		j.base, j.cols = 0, []column{{kind: wait, opt: -1, tier: -1, pool: -1}}
@@ -103,11 +112,11 @@ func (in *instance) trust(w way, due float64) float64 {
 	return 1 - in.cfg.Risk*max(0, 1-(due-w.finish)/margin)
 }
 
-// openTiers are the first two tiers (by index) that some way meets and that are worth something.
-func (j *job) openTiers(ws []way) []int {
+// openTiers are the first tiers (by index, so many at most) that some way meets and that are worth something.
+func (j *job) openTiers(ws []way, most int) []int {
 	var open []int
 	for t, due := range j.due {
-		if len(open) == 2 {
+		if len(open) == most {
 			break
 		}
 		if !good(j.Tiers[t].Value) || j.Tiers[t].Value > 1e6 {

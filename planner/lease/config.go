@@ -19,6 +19,9 @@ type Config struct {
 	// Risk is the part of a tier's value that is not counted on when no slack is left; it falls to nothing at a slack of Delta + Beta x work
 	// (default 0.05).
 	Risk float64
+	// Latency is how long a start takes besides Estimate.Resume: the victim's checkpoint, the requeue, the cluster's own scheduling (default 0).
+	// Deadlines are planned with it; with short units it matters.
+	Latency time.Duration
 	// Guard is the slack in units under which the greedy candidates put an SLO job first (default 2).
 	Guard float64
 	// Shapes bounds the shapes of one job in the model (default 3).
@@ -45,6 +48,7 @@ func (c Config) filled() Config {
 		}
 	}
 	c.Quantile, c.Rho = min(c.Quantile, 0.99), min(c.Rho, 1)
+	c.Latency = max(0, c.Latency)
 	if c.Shapes <= 0 {
 		c.Shapes = 3
 	}

@@ -43,7 +43,7 @@ func (in *instance) plan(r packed) planner.Plan {
 		p.Entries[ji] = e
 	}
 	in.rank(&p)
-	in.unroll(&p, r)
+	in.unroll(&p)
 	p.ID = in.id(p)
 	return p
 }

@@ -15,6 +15,7 @@ type floor struct {
 	cpus    []int
 	mem     []int64
 	tenants []int
+	fresh   []int // tenants that the plan, not the snapshot, put there
 	alone   []int // tenants that want the node for themselves
 }
 
@@ -24,16 +25,22 @@ func newFloor(in *instance) *floor {
 		f.gpus, f.cpus, f.mem = append(f.gpus, n.gpus), append(f.cpus, n.cpus), append(f.mem, n.mem)
 	}
 	f.tenants, f.alone = make([]int, len(in.nodes)), make([]int, len(in.nodes))
+	f.fresh = make([]int, len(in.nodes))
 	return f
 }
 
 // take books a placement (sign 1) or gives it back (-1).
 func (f *floor) take(j *job, p planner.Placement, sign int) {
+	fresh := sign
+	if slices.Equal(p, j.Current) {
+		fresh = 0
+	}
 	for _, sh := range p {
 		i, ok := f.in.index[sh.Node]
 		if !ok {
 			continue
 		}
+		f.fresh[i] += fresh
 		f.gpus[i] -= sign * sh.GPUs
 		f.cpus[i] -= sign * j.Needs.CPUs(sh.GPUs)
 		f.mem[i] -= int64(sign) * j.Needs.MemMB(sh.GPUs)
@@ -52,9 +59,20 @@ func (f *floor) holds(j *job, i, g int) bool {
 		!(j.Needs.Exclusive && (n.held || f.tenants[i] > 0))
 }
 
-// stays reports whether a running job could be kept where it is: kept jobs may exceed what the snapshot says only when nobody new joins them.
-func (f *floor) stays(j *job) bool {
+// mayStay reports whether a running job could be kept where it is: beside fresh tenants only if it fits, without them in any case, since a node
+// that its kept jobs overfill is the snapshot's doing.
+func (f *floor) mayStay(j *job) bool {
 	for _, sh := range j.Current {
+		if i, ok := f.in.index[sh.Node]; ok && f.fresh[i] > 0 {
+			return f.stays(j, j.Current)
+		}
+	}
+	return true
+}
+
+// stays reports whether a placement fits, on usable nodes or not.
+func (f *floor) stays(j *job, p planner.Placement) bool {
+	for _, sh := range p {
 		i, ok := f.in.index[sh.Node]
 		if !ok {
 			continue

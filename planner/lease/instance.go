@@ -58,6 +58,8 @@ type column struct {
 	pool int     // for prefix rows; -1 when unknown
 	left float64 // units of work left after this lease, at this column's speed
 	due  float64 // the tier's deadline in units from now
+	// holds: it cannot be stopped once it runs, so that all its work weighs on the units to come.
+	holds bool
 }
 
 // job is a snapshot's job in terms of the model.
@@ -70,6 +72,7 @@ type job struct {
 	n, ov   float64
 	due     []float64 // deadlines in units from now, by tier
 	alive   bool      // an SLO job with a tier that can still be met
+	counted bool      // the plan that is being played out counts on a tier of it
 	pinned  string    // reason code: may only be kept
 	idle    string    // reason code: may only wait
 	idleWhy string

@@ -63,7 +63,12 @@ func newLedger(in *instance) *ledger {
 
 // demand is the coefficient of a column in the prefix row tau.
 func (in *instance) demand(c column, tau float64) float64 {
-	if c.tier < 0 || c.pool < 0 {
+	switch {
+	case c.pool < 0:
+		return 0
+	case c.holds:
+		return float64(c.gpus) * max(0, min(tau-float64(in.lead), c.left))
+	case c.tier < 0:
 		return 0
 	}
 	b := in.cfg
@@ -97,7 +102,7 @@ func (l *ledger) add(ji, ci, sign int) {
 	if j.State == planner.Running && j.pinned == "" && c.kind != keep {
 		l.stops += sign
 	}
-	if c.tier >= 0 && c.pool >= 0 {
+	if (c.tier >= 0 || c.holds) && c.pool >= 0 {
 		for _, p := range in.pools[c.pool].supers {
 			for k, tau := range in.taus {
 				l.pre[p][k] += float64(sign) * in.demand(c, tau)

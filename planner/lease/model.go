@@ -160,7 +160,7 @@ func (pr *program) prefixRows() {
 		inside := in.inside(p)
 		for k, tau := range in.taus {
 			coef := func(_ *job, c column) float64 {
-				if c.tier < 0 || c.pool < 0 || !inside[c.pool] {
+				if c.pool < 0 || !inside[c.pool] {
 					return 0
 				}
 				return in.demand(c, tau)

@@ -46,6 +46,7 @@ func (in *instance) pack(name string, choice []int) packed {
 	r.reprieve(in)
 	r.yieldToForeign(in)
 	r.reprieve(in)
+	r.obeyBudget(in)
 	r.fillFree(in)
 	r.score(in)
 	return r
@@ -136,7 +137,7 @@ func (r *packed) demote(in *instance, ji int) {
 func (r *packed) reprieve(in *instance) {
 	for _, ji := range r.byGain(in, func(j *job) bool { return j.State == planner.Running }) {
 		j := &in.jobs[ji]
-		if j.cols[r.choice[ji]].kind == wait && r.floor.stays(j) {
+		if j.cols[r.choice[ji]].kind == wait && r.floor.mayStay(j) {
 			ci := j.column(keep, -1, j.cols[r.choice[ji]].tier)
 			if ci < 0 {
 				ci = j.column(keep, -1, -1)
@@ -144,6 +145,36 @@ func (r *packed) reprieve(in *instance) {
 			r.choice[ji] = ci
 			r.keep(in, ji)
 		}
+	}
+}
+
+// obeyBudget keeps stopped jobs, best first, until no more are stopped than may be; starts on their nodes are taken back. Candidates keep the
+// budget by themselves unless the snapshot holds more than its nodes do.
+func (r *packed) obeyBudget(in *instance) {
+	if in.s.MaxPreemptions <= 0 {
+		return
+	}
+	var stopped []int
+	for _, ji := range r.byGain(in, func(j *job) bool { return j.State == planner.Running }) {
+		if in.jobs[ji].cols[r.choice[ji]].kind != keep {
+			stopped = append(stopped, ji)
+		}
+	}
+	for len(stopped) > in.s.MaxPreemptions {
+		ji := stopped[0]
+		stopped = stopped[1:]
+		if len(r.places[ji]) > 0 { // a move
+			r.floor.take(&in.jobs[ji], r.places[ji], -1)
+			r.demote(in, ji)
+		}
+		for other := range in.jobs {
+			if o := &in.jobs[other]; o.cols[r.choice[other]].kind == start && meet(r.places[other], in.jobs[ji].Current) {
+				r.floor.take(o, r.places[other], -1)
+				r.demote(in, other)
+			}
+		}
+		r.choice[ji] = in.jobs[ji].column(keep, -1, -1)
+		r.keep(in, ji)
 	}
 }
 

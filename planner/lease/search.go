@@ -51,11 +51,10 @@ func (p *Policy) search(ctx context.Context, in *instance, cands []packed, stats
 		}
 	}
 	s.secondStage(ctx, bound)
-	stats.Bound = bound
-	if math.IsInf(bound, 0) {
-		stats.Bound = s.best()
+	stats.Bound, stats.Gap = s.best(), -1
+	if !math.IsInf(bound, 0) && !math.IsNaN(bound) {
+		stats.Bound, stats.Gap = max(bound, s.best()), gap(s.best(), bound)
 	}
-	stats.Gap = gap(s.best(), stats.Bound)
 	return s.cands
 }
 

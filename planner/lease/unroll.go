@@ -9,9 +9,8 @@ import (
 	"unisched/planner"
 )
 
-// forecast plays a packed choice out over the coming units with a plain list scheduler: what runs goes on until it ends, SLO jobs without
-// slack go first and may push out best-effort work, everybody else fills what is free in order of rank. It gives the Gantt, the
-// expected starts and ends, and the slices that later rounds fall back on.
+// forecast plays a packed choice out over the coming units with a plain list scheduler: SLO jobs by slack, then what runs, then the rest
+// by rank. It gives the Gantt, the expected starts and ends, and the slices that later rounds fall back on.
 type forecast struct {
 	in    *instance
 	floor *floor
@@ -28,40 +27,67 @@ type forecast struct {
 	out   []planner.Lease
 }
 
-func (in *instance) unroll(p *planner.Plan, r packed) {
-	n := len(in.jobs)
-	f := &forecast{in: in, floor: newFloor(in), tier: make([]int, n), left: make([]float64, n), place: make([]planner.Placement, n),
-		phi: make([]float64, n), until: make([]time.Time, n), since: make([]time.Time, n), begun: make([]time.Time, n), ended: make([]time.Time, n)}
+func (in *instance) unroll(p *planner.Plan) {
+	f := in.play(p.Entries, in.cfg.Horizon)
 	for ji := range in.jobs {
-		f.seat(ji, p.Entries[ji])
-	}
-	f.order = in.order(func(j *job) [2]float64 {
-		if j.alive {
-			return [2]float64{0, j.laxity()}
-		}
-		return [2]float64{1, -j.density()}
-	})
-	t := in.s.Now
-	for k := range in.cfg.Horizon {
-		next := planner.LeaseEnd(t, in.s.Unit, 1)
-		if k > 0 {
-			f.slot(t)
-		}
-		f.work(t, next)
-		t = next
-	}
-	for ji := range in.jobs {
-		f.close(ji, t)
 		p.Entries[ji].StartBy, p.Entries[ji].Finish = f.begun[ji], f.ended[ji]
 	}
 	slices.SortFunc(f.out, func(a, b planner.Lease) int { return cmp.Or(a.From.Compare(b.From), a.Run.Compare(b.Run)) })
 	p.Leases = f.out
 }
 
+// maxPlayedUnits bounds PlayOut: about 35 days of 5-minute units.
+const maxPlayedUnits = 10000
+
+// PlayOut plays a plan out to the end with the list scheduler that unrolls plans, as if no other decision were ever made and all estimates were
+// true, and returns when each job would finish, by entry (zero: never, or not within some weeks). It measures what a plan's choice of tiers is
+// worth.
+func PlayOut(s planner.Snapshot, p planner.Plan, cfg Config) []time.Time {
+	in := newInstance(s, cfg.filled())
+	if len(p.Entries) != len(in.jobs) {
+		return make([]time.Time, len(in.jobs))
+	}
+	return in.play(p.Entries, maxPlayedUnits).ended
+}
+
+// play runs the list scheduler for so many units, or until nobody is left.
+func (in *instance) play(entries []planner.Entry, units int) *forecast {
+	n := len(in.jobs)
+	f := &forecast{in: in, floor: newFloor(in), tier: make([]int, n), left: make([]float64, n), place: make([]planner.Placement, n),
+		phi: make([]float64, n), until: make([]time.Time, n), since: make([]time.Time, n), begun: make([]time.Time, n), ended: make([]time.Time, n)}
+	for ji := range in.jobs {
+		f.seat(ji, entries[ji])
+	}
+	f.order = in.order(func(j *job) [2]float64 {
+		if j.counted {
+			return [2]float64{0, j.laxity()}
+		}
+		return [2]float64{1, -j.density()}
+	})
+	t := in.s.Now
+	for k := range units {
+		next := planner.LeaseEnd(t, in.s.Unit, 1)
+		if k > 0 {
+			f.slot(t)
+		}
+		if !f.work(t, next) && k > 0 {
+			break // nobody runs, nobody will
+		}
+		t = next
+	}
+	for ji := range in.jobs {
+		f.close(ji, t)
+	}
+	return f
+}
+
 // seat puts a job where the decision says.
 func (f *forecast) seat(ji int, e planner.Entry) {
 	j := &f.in.jobs[ji]
-	f.tier[ji], f.left[ji] = e.Tier, j.n
+	f.tier[ji], f.left[ji], j.counted = -1, j.n, false
+	if e.Tier >= 0 && e.Tier < len(j.due) {
+		f.tier[ji], j.counted = e.Tier, true
+	}
 	if e.Decision == planner.Keep {
 		f.left[ji] = max(0, j.n-j.ov)
 	}
@@ -102,13 +128,15 @@ func (f *forecast) close(ji int, at time.Time) {
 	}
 }
 
-// work lets every seated job run until next; those that end leave then.
-func (f *forecast) work(t, next time.Time) {
+// work lets every seated job run until next; those that end leave then. It reports whether anybody ran.
+func (f *forecast) work(t, next time.Time) bool {
+	ran := false
 	units := next.Sub(t).Seconds() / f.in.unit
 	for ji := range f.in.jobs {
 		if len(f.place[ji]) == 0 {
 			continue
 		}
+		ran = true
 		need := f.left[ji] / f.phi[ji]
 		if need <= units && !f.in.jobs[ji].stuck() {
 			f.ended[ji] = t.Add(time.Duration(need * float64(f.in.s.Unit)))
@@ -118,36 +146,70 @@ func (f *forecast) work(t, next time.Time) {
 		}
 		f.left[ji] = max(1e-6, f.left[ji]-units*f.phi[ji])
 	}
+	return ran
 }
 
 // stuck reports a running job whose work left is not known: it never ends in a forecast.
 func (j *job) stuck() bool { return j.n >= maxUnits/1000 }
 
-// slot decides who runs from t on.
+// slot decides who runs from t on. Whoever may be moved gets up; then jobs sit down again in the order of claim, in place when nobody with a
+// better claim took it.
 func (f *forecast) slot(t time.Time) {
 	f.full = make([]bool, f.in.alike)
 	now := t.Sub(f.in.s.Now).Seconds() / f.in.unit
-	var urgent, rest []int
-	for _, ji := range f.order {
+	var queue []int
+	claims := make([]float64, len(f.place))
+	for rank, ji := range f.order {
 		j := &f.in.jobs[ji]
-		if len(f.place[ji]) > 0 || !f.ended[ji].IsZero() || j.idle != "" && j.idle != planner.ReasonLeaving || len(j.opts) == 0 {
-			continue
+		seated := len(f.place[ji]) > 0
+		switch {
+		case seated && (j.Foreign || !j.Preemptible || f.until[ji].After(t)):
+			continue // may not be moved
+		case !f.ended[ji].IsZero() || j.idle != "" && j.idle != planner.ReasonLeaving || len(j.opts) == 0 && !seated:
+			continue // need not or cannot run
 		}
-		if f.tier[ji] >= 0 && f.slack(ji, now) <= f.in.cfg.Guard {
-			urgent = append(urgent, ji)
-		} else {
-			rest = append(rest, ji)
-		}
-	}
-	slices.SortStableFunc(urgent, func(a, b int) int { return cmp.Compare(f.slack(a, now), f.slack(b, now)) })
-	for _, ji := range urgent {
-		if !f.try(ji, t) {
-			f.push(ji, t)
+		claims[ji] = f.claim(ji, now, rank)
+		queue = append(queue, ji)
+		if seated {
+			f.floor.take(j, f.place[ji], -1)
 		}
 	}
-	for _, ji := range rest {
+	slices.SortStableFunc(queue, func(a, b int) int { return cmp.Compare(claims[a], claims[b]) })
+	for _, ji := range queue {
+		j := &f.in.jobs[ji]
+		if len(f.place[ji]) > 0 {
+			if f.floor.stays(j, f.place[ji]) {
+				f.floor.take(j, f.place[ji], 1)
+				continue
+			}
+			f.close(ji, t)
+			f.place[ji] = nil
+			f.left[ji] = min(maxUnits, f.left[ji]+j.ov)
+		}
 		f.try(ji, t)
 	}
+}
+
+// ample is the slack in units from which an SLO job lets running best-effort jobs go on.
+const ample = 8
+
+// claim orders jobs for a slot, less first: SLO jobs by slack, with a unit to the good of those that run; then who runs; then SLO jobs with
+// ample slack; then the others by rank. A tier that is lost claims nothing special.
+func (f *forecast) claim(ji int, now float64, rank int) float64 {
+	const classes = 1e7 // more than any slack
+	seated := len(f.place[ji]) > 0
+	slack := f.slack(ji, now)
+	switch {
+	case f.tier[ji] >= 0 && slack >= 0 && seated:
+		return slack - 1
+	case f.tier[ji] >= 0 && slack >= 0 && slack < ample:
+		return slack
+	case seated:
+		return classes + float64(rank)
+	case f.tier[ji] >= 0 && slack >= 0:
+		return 2*classes + slack
+	}
+	return 3*classes + float64(rank)
 }
 
 func (f *forecast) slack(ji int, now float64) float64 {
@@ -173,56 +235,6 @@ func (f *forecast) try(ji int, t time.Time) bool {
 			return true
 		}
 		f.full[o.like] = true
-	}
-	return false
-}
-
-// push makes room for an SLO job without slack: best-effort jobs leave, the worst paid first, until it fits; those that left in vain return.
-func (f *forecast) push(ji int, t time.Time) {
-	const tries = 16
-	var pushed []int
-	j := &f.in.jobs[ji]
-	pool, gpus := j.opts[0].pool, 0
-	for _, n := range f.in.pools[pool].nodes {
-		gpus += max(0, f.floor.gpus[n])
-	}
-	tried := 0
-	for k := len(f.order) - 1; k >= 0 && tried < tries; k-- {
-		v := f.order[k]
-		victim := &f.in.jobs[v]
-		if len(f.place[v]) == 0 || f.tier[v] >= 0 || victim.Foreign || !victim.Preemptible || f.until[v].After(t) || !f.near(v, pool) {
-			continue
-		}
-		pushed = append(pushed, v)
-		f.floor.take(victim, f.place[v], -1)
-		if gpus += f.place[v].GPUs(); gpus < j.opts[0].gpus {
-			continue
-		}
-		tried++
-		clear(f.full)
-		if f.try(ji, t) {
-			break
-		}
-	}
-	for k := len(pushed) - 1; k >= 0; k-- {
-		v := pushed[k]
-		victim := &f.in.jobs[v]
-		if f.floor.covers(victim, f.place[v]) {
-			f.floor.take(victim, f.place[v], 1)
-			continue
-		}
-		f.close(v, t)
-		f.place[v] = nil
-		f.left[v] = min(maxUnits, f.left[v]+victim.ov)
-	}
-}
-
-// near reports whether a seated job holds a node of a pool.
-func (f *forecast) near(ji, pool int) bool {
-	for _, sh := range f.place[ji] {
-		if i, ok := f.in.index[sh.Node]; ok && f.in.pools[pool].member[i] {
-			return true
-		}
 	}
 	return false
 }
