@@ -101,9 +101,11 @@ func (p *picture) head() {
 	item(`<path d="M8,0V13" stroke="#c2263a" stroke-width="1.6" stroke-dasharray="3 2"/>`, "first deadline")
 }
 
-// notch is the torn edge of a bar that was cut: white triangles at x.
-func notch(x, y, h float64) string {
-	return fmt.Sprintf(`<path d="M%.1f,%.1f l-3.4,%.1f l3.4,%.1f l-3.4,%.1f l3.4,%.1f z" fill="#ffffff"/>`, x+0.4, y, h/4, h/4, h/4, h/4)
+// notch is the torn edge of a bar that was cut: white teeth along its end at x.
+func notch(x float64, y, height int) string {
+	teeth := max(2*height/laneHeight, 2)
+	h := float64(height) / float64(2*teeth)
+	return fmt.Sprintf(`<path d="M%.1f,%d%sz" fill="#ffffff"/>`, x+0.6, y, strings.Repeat(fmt.Sprintf(" l-3.4,%.2f l3.4,%.2f", h, h), teeth))
 }
 
 // chart draws one of the two.
@@ -113,9 +115,7 @@ func (p *picture) chart(top int, title string, bars []bar, ended func(*outcome) 
 	bottom := y0 + p.r.lanesHeight()
 	p.axis(y0, bottom)
 	y, node := y0, ""
-	type place struct{ top, bottom int }
-	spots := map[bar]place{} // where a bar's lanes lie, for its name
-	var named []bar
+	spots := map[bar][]int{} // y of a bar's lanes, falling down the picture; looked up only
 	for _, l := range p.r.lanes(bars) {
 		if l.node != node {
 			if node != "" {
@@ -127,26 +127,12 @@ func (p *picture) chart(top int, title string, bars []bar, ended func(*outcome) 
 		p.f(`<rect x="%d" y="%d" width="%d" height="%d" fill="#eef1f5"/>`, picLeft, y, picWidth-picLeft-picRight, laneHeight)
 		p.f(`<text x="%d" y="%d" text-anchor="end" font-size="10" fill="#8a93a0">%d</text>`, picLeft-8, y+laneHeight-4, l.gpu)
 		for _, b := range l.bars {
-			p.bar(b, y)
-			at, seen := spots[b]
-			if !seen || at.bottom != y {
-				at.top = y
-				named = append(named, b)
-			}
-			if seen && at.bottom == y {
-				named[len(named)-1] = b
-			}
-			at.bottom = y + laneHeight + laneGap
-			spots[b] = at
+			spots[b] = append(spots[b], y)
 		}
 		y += laneHeight + laneGap
 	}
-	written := map[bar]bool{}
-	for _, b := range named {
-		if !written[b] {
-			written[b] = true
-			p.name(b, spots[b].top, spots[b].bottom-laneGap)
-		}
+	for _, b := range bars {
+		p.bar(b, spots[b])
 	}
 	p.deadlines(y0, bottom, ended)
 }
@@ -160,37 +146,64 @@ func (p *picture) axis(top, bottom int) {
 	}
 }
 
-func (p *picture) bar(b bar, y int) {
+// block is a piece of a bar on neighbouring lanes.
+type block struct{ y, height int }
+
+// blocks joins lanes that lie next to each other, so that a bar is one shape where it can be.
+func blocks(lanes []int) []block {
+	var out []block
+	for _, y := range lanes {
+		if n := len(out); n > 0 && out[n-1].y+out[n-1].height+laneGap == y {
+			out[n-1].height += laneGap + laneHeight
+			continue
+		}
+		out = append(out, block{y, laneHeight})
+	}
+	return out
+}
+
+// bar draws a stay, with its name on its biggest piece.
+func (p *picture) bar(b bar, lanes []int) {
 	x, w := p.x(b.from), max(p.x(b.to)-p.x(b.from)-0.8, 1.5)
 	tip := fmt.Sprintf("%s (%s): %s to %s on %d GPUs of %s", b.job.name, b.job.class, p.r.since(b.from), p.r.since(b.to), b.gpus, b.node)
 	if b.profile {
 		tip += ", profile run"
 	}
-	p.f(`<g><title>%s</title><rect x="%.1f" y="%d" width="%.1f" height="%d" rx="2" fill="%s"/>`, html.EscapeString(tip), x, y, w, laneHeight, p.color[b.job])
-	if b.profile {
-		p.f(`<rect x="%.1f" y="%d" width="%.1f" height="%d" rx="2" fill="url(#hatch)"/>`, x, y, w, laneHeight)
+	p.f(`<g><title>%s</title>`, html.EscapeString(tip))
+	var biggest block
+	for _, k := range blocks(lanes) {
+		if k.height > biggest.height {
+			biggest = k
+		}
+		p.f(`<rect x="%.1f" y="%d" width="%.1f" height="%d" rx="2" fill="%s"/>`, x, k.y, w, k.height, p.color[b.job])
+		for y := k.y + laneHeight; y < k.y+k.height; y += laneHeight + laneGap { // the lanes shine through
+			p.f(`<path d="M%.1f,%.1fh%.1f" stroke="#ffffff" stroke-opacity="0.25"/>`, x, float64(y)+laneGap/2.0, w)
+		}
+		if b.profile {
+			p.f(`<rect x="%.1f" y="%d" width="%.1f" height="%d" rx="2" fill="url(#hatch)"/>`, x, k.y, w, k.height)
+		}
+		if b.cut {
+			p.f("%s", notch(x+w, k.y, k.height))
+		}
 	}
-	if b.cut {
-		p.f("%s", notch(x+w, float64(y), laneHeight))
-	}
+	p.name(b, biggest)
 	p.f(`</g>`)
 }
 
-// name writes the job's name across the lanes of a bar, where it fits.
-func (p *picture) name(b bar, top, bottom int) {
+// name writes the job's name, or its letter where only that fits.
+func (p *picture) name(b bar, k block) {
 	w := p.x(b.to) - p.x(b.from)
 	text := b.job.name
-	if w < float64(7*len(text)+4) {
-		if w < 9 || b.profile && w < 14 {
+	if w < float64(7*len(text)+6) {
+		if text = string(b.job.letter); w < 13 {
 			return
 		}
-		text = string(b.job.letter)
 	}
 	ink, halo := colours[b.job.class][1], ""
 	if b.profile {
-		ink, halo = "#1c2430", ` stroke="#ffffff" stroke-width="2.5" paint-order="stroke"`
+		ink, halo = "#1c2430", ` stroke="#ffffff" stroke-width="3" paint-order="stroke"`
 	}
-	p.f(`<text x="%.1f" y="%.1f" text-anchor="middle" font-size="12" fill="%s"%s pointer-events="none">%s</text>`, p.x(b.from)+w/2, float64(top+bottom)/2+4.3, ink, halo,
+	p.f(`<text x="%.1f" y="%.1f" text-anchor="middle" fill="%s"%s pointer-events="none">%s</text>`, p.x(b.from)+w/2, float64(k.y)+float64(k.height)/2+4.3, ink, halo,
 		html.EscapeString(text))
 }
 
@@ -206,7 +219,7 @@ func (p *picture) deadlines(top, bottom int, ended func(*outcome) time.Time) {
 		if o.tierMet(ended(o)) != 0 {
 			verdict = "missed, ended at " + p.r.since(ended(o))
 		}
-		x, y := p.x(d), top-20+13*row
+		x := p.x(d)
 		anchor, dx := "end", -5.0
 		if row%2 == 1 {
 			anchor, dx = "start", 5
@@ -214,6 +227,6 @@ func (p *picture) deadlines(top, bottom int, ended func(*outcome) time.Time) {
 		p.f(`<path d="M%.1f,%dV%d" stroke="%s" stroke-width="1.8" stroke-dasharray="5 3"/>`, x, top-24, bottom+3, p.color[o])
 		p.f(`<text x="%.1f" y="%d" text-anchor="%s" font-size="12" font-weight="bold" fill="%s">%s: due %s, %s</text>`, x+dx, top-14, anchor, p.color[o], html.EscapeString(o.name),
 			p.r.since(d), verdict)
-		row, _ = row+1, y
+		row++
 	}
 }
