@@ -123,6 +123,9 @@ func fits(a Action, job slurm.Job) string {
 		if !job.State.Finished() || job.State == slurm.StateCancelled {
 			return "it did not fail"
 		}
+		if completing {
+			return "its nodes are not done with it"
+		}
 	case Restore:
 		if !pending && !running {
 			return "it is neither pending nor running"

@@ -104,9 +104,9 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 	ch := &rec.Changed
 	switch a := a.(type) {
 	case Delay:
-		rec.beginWas, ch.Begin = ch.Begin, a.Until.Truncate(time.Second)
+		rec.BeginWas, ch.Begin = ch.Begin, a.Until.Truncate(time.Second)
 	case Start:
-		rec.beginWas, ch.Begin = ch.Begin, time.Time{}
+		rec.BeginWas, ch.Begin = ch.Begin, time.Time{}
 		ch.Pinned = a.Placement.Names()
 		if a.SetNice {
 			ch.Nice, ch.NiceIs = true, a.Nice
@@ -124,14 +124,14 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		rec.note(now, "signal", string(a.Signal.Name))
 	case Unhold:
 	case Settle:
-		rec.beginWas, ch.Begin = ch.Begin, a.Until.Truncate(time.Second)
+		rec.BeginWas, ch.Begin = ch.Begin, a.Until.Truncate(time.Second)
 		rec.Target = Target{}
 		rec.enter(now, b.queuePhase(rec), rec.Why)
 		b.rouse("a job is back in the queue")
 	case Requeue:
 		rec.note(now, "requeue", "it saved its checkpoint and runs on")
-	case Rerun:
-		rec.Rerun = false
+	case Rerun: // asked for until a snapshot shows it in the queue
+		rec.RerunTries++
 		ch.Begin = time.Time{}
 		rec.enter(now, Requeueing, rec.Why)
 	case Unpin:
@@ -298,9 +298,6 @@ func (b *Bridge) back(now time.Time, rec, was *Record, a Action, err error) {
 	if _, ok := a.(Start); ok && errors.Is(err, slurm.ErrRefused) {
 		rec.Blocked, rec.BlockedTill = "Slurm refused to start it: "+err.Error(), now.Add(max(6*b.cfg.Poll, 30*time.Second))
 		rec.Target = Target{}
-	}
-	if _, ok := a.(Rerun); ok {
-		rec.Rerun = false
 	}
 	rec.note(now, "refused", fmt.Sprintf("%s: %v", a.Name(), err))
 	b.log(now, "warn", "refused", rec.Job, "%s: %v", a.Name(), err)

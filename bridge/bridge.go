@@ -145,11 +145,12 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	b.follow(now, state)
 	b.early = b.stillEarly(b.takeReports(now, reports))
 
-	// 2. Estimate: speed, iterations left and suspension cost of every job.
-	b.estimate(now)
+	// 2. Estimate: speed, iterations left and suspension cost of the jobs, when a plan is due; at once for those that are new.
+	at, due := b.due(now)
+	b.estimate(now, due)
 
 	// 3. Plan and check: at a unit boundary, or early when GPUs came free or something urgent arrived.
-	if at, due := b.due(now); due {
+	if due {
 		b.round(ctx, now, at)
 	}
 

@@ -11,28 +11,40 @@ import (
 	"unisched/slurm"
 )
 
-// act brings the jobs from where they stand towards where the plan wants them. Order in a cycle: what gives things back, then checkpoints,
-// then requeues, then starts in plan order, then delays, so that GPUs are given out when they are seen free.
+// act brings the jobs from where they stand towards where the plan wants them. Order in a cycle: what gives things back; holds on the jobs that
+// must leave; requeues; starts in plan order, also of those whose GPUs are still held by a job that must leave; and only then the signals. A
+// job that saves fast is gone within milliseconds of its signal, and what it frees must find its heir already waiting, ahead of every plain job.
 func (b *Bridge) act(ctx context.Context, now time.Time) error {
 	c := &cycle{b: b, now: now, left: b.cfg.MaxActions, jobs: map[slurm.JobID]slurm.Job{}}
 	for _, j := range b.seen.Jobs {
 		c.jobs[j.ID] = j
 	}
 	c.count()
-	for _, pass := range []func(*cycle, *Record, slurm.Job) []Action{giveBack, checkpoint, requeue} {
-		for _, id := range b.ids() {
-			rec := b.records[id]
-			job, ok := c.jobs[id]
-			if !ok {
-				continue
-			}
-			if err := c.apply(ctx, rec, pass(c, rec, job)...); err != nil {
+	for _, p := range []pass{giveBack, hold, requeue} {
+		if err := c.each(ctx, p); err != nil {
+			return err
+		}
+	}
+	c.count() // what was held just now is about to be free
+	if err := c.starts(ctx); err != nil {
+		return err
+	}
+	return c.each(ctx, ask)
+}
+
+// pass says what one job needs now.
+type pass func(*cycle, *Record, slurm.Job) []Action
+
+func (c *cycle) each(ctx context.Context, p pass) error {
+	for _, id := range c.b.ids() {
+		if job, ok := c.jobs[id]; ok {
+			rec := c.b.records[id]
+			if err := c.apply(ctx, rec, p(c, rec, job)...); err != nil {
 				return err
 			}
 		}
 	}
-	c.count() // the GPUs of those that were just asked to leave are promised at once: whoever waits for them is ahead of plain jobs when they free
-	return c.starts(ctx)
+	return nil
 }
 
 // cycle is the state of one act.
@@ -61,7 +73,7 @@ func (c *cycle) count() {
 			continue
 		}
 		rec := c.b.records[j.ID]
-		leaving := completing || rec != nil && rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero()
+		leaving := completing || rec != nil && rec.Phase == Checkpointing
 		for _, g := range j.NodeGPUs {
 			c.free[g.Node] -= g.Count
 			if leaving {
@@ -131,7 +143,7 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 	case Starting:
 		return c.stuck(rec, job, pending)
 	case Waiting, Admitted:
-		if pending && rec.Changed.Hold { // the call that should have taken it off did not arrive
+		if ch := rec.Changed; pending && (ch.Hold || ch.Reshape || ch.Nice) { // the call that should have taken it off did not arrive
 			return []Action{Settle{target(run), c.now.Add(b.cfg.Delay)}}
 		}
 		if pending && len(rec.Changed.Pinned) > 0 && len(rec.Original.RequiredNodes) == 0 {
@@ -247,20 +259,15 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 	return []Action{Delay{target(rec.ID()), c.now.Add(c.b.cfg.Delay)}}
 }
 
-// checkpoint asks running jobs that the plan stops or moves, and profile runs that have shown enough, to save and leave: hold first, then signal.
-func checkpoint(c *cycle, rec *Record, job slurm.Job) []Action {
-	b, run := c.b, rec.ID()
+// hold puts our hold on the running jobs that the plan stops or moves, and on profile runs that have shown enough, so that they come back held.
+func hold(c *cycle, rec *Record, job slurm.Job) []Action {
+	b, why := c.b, rec.Target.Reason.Text
 	acts := b.acts(rec)
-	if !acts && rec.Phase != Profiling {
+	if !acts && rec.Phase != Profiling || job.State != slurm.StateRunning || b.suspect != "" || c.saving >= b.cfg.MaxCheckpoints ||
+		!b.preemptible(rec, job) {
 		return nil
 	}
-	why := rec.Target.Reason.Text
-	ask := Ask{target(run), slurm.Signal{Name: slurm.SignalName(rec.Wish.Ckpt.Signal), BatchOnly: rec.Wish.Ckpt.BatchOnly}}
 	switch {
-	case rec.Phase == Checkpointing && rec.Run.Signalled.IsZero():
-		return []Action{ask} // held, and interrupted before the signal
-	case !b.preemptible(rec, job) || job.State != slurm.StateRunning || b.suspect != "" || c.saving >= b.cfg.MaxCheckpoints:
-		return nil
 	case rec.Phase == Profiling && rec.canBeSignalled() && (rec.measured(c.now, b.stepTime(rec)) || !acts):
 		why = "profile step done"
 	case rec.Phase == Running && (rec.Target.Decision == planner.Stop || rec.Target.Decision == planner.Move):
@@ -268,7 +275,15 @@ func checkpoint(c *cycle, rec *Record, job slurm.Job) []Action {
 		return nil
 	}
 	c.saving++
-	return []Action{Hold{target(run), why}, ask}
+	return []Action{Hold{target(rec.ID()), why}}
+}
+
+// ask sends the checkpoint signal to the jobs that are held for it and have not had it.
+func ask(c *cycle, rec *Record, job slurm.Job) []Action {
+	if rec.Phase != Checkpointing || !rec.Run.Signalled.IsZero() || !c.b.acts(rec) && !rec.Run.Profile {
+		return nil
+	}
+	return []Action{Ask{target(rec.ID()), slurm.Signal{Name: slurm.SignalName(rec.Wish.Ckpt.Signal), BatchOnly: rec.Wish.Ckpt.BatchOnly}}}
 }
 
 // requeue brings back jobs that saved but did not leave, and those that failed through our doing.

@@ -157,7 +157,7 @@ func (b *Bridge) followRunning(now time.Time, rec *Record, job slurm.Job) {
 	again := job.Restarts != rec.Restart // it ended and started again between two looks
 	if again {
 		b.runOver(now, rec, job.Start)
-		rec.Restart = job.Restarts
+		rec.Restart, rec.Rerun, rec.RerunTries = job.Restarts, false, 0
 	}
 	if job.HasFlag(slurm.FlagCompleting) {
 		return
@@ -219,7 +219,7 @@ func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 			at = now
 		}
 		b.runOver(now, rec, at)
-		rec.Restart = job.Restarts
+		rec.Restart, rec.Rerun, rec.RerunTries = job.Restarts, false, 0
 		rec.Changed.Begin = time.Time{} // Slurm has set its own
 		switch {
 		case rec.Phase == Released:
@@ -284,18 +284,25 @@ func (b *Bridge) userBegin(now time.Time, rec *Record, job slurm.Job) bool {
 	if job.Begin.Equal(rec.Original.Begin) {
 		return true
 	}
-	if rec.Changed.Begin.IsZero() || job.Begin.Equal(rec.Changed.Begin) || job.Begin.Equal(rec.beginWas) {
+	if rec.Changed.Begin.IsZero() || job.Begin.Equal(rec.Changed.Begin) || job.Begin.Equal(rec.BeginWas) {
 		return false
 	}
 	rec.Original.Begin, rec.dirty = job.Begin, true
 	return true
 }
 
+// maxReruns is how often Slurm is asked to put a job back that failed through our doing.
+const maxReruns = 20
+
 // followFinished handles a job that Slurm shows ended.
 func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
+	if rec.Rerun && !rec.Phase.Ended() { // it was asked for and has not happened
+		rec.enter(now, Failed, rec.Why)
+	}
 	if rec.Phase.Ended() || rec.Phase == Released {
-		if rec.Rerun && rec.Phase == Failed && now.Sub(rec.Ended) > time.Minute {
-			rec.Rerun, rec.dirty = false, true // it was asked for and did not happen
+		if rec.Rerun && rec.RerunTries >= maxReruns {
+			rec.Rerun, rec.Changed = false, Changed{}
+			rec.note(now, "rerun-failed", "Slurm did not take it back")
 		}
 		return
 	}

@@ -37,9 +37,9 @@ const (
 // Released; those are not repeated here.
 var Steps = map[Phase][]Phase{
 	Unmanaged: {Admitted}, // its comment was corrected while it waited
-	// Running: Slurm started it by itself (its delay ran out while nobody was looking).
-	Admitted: {Waiting, Starting, Running, Unmanaged},
-	Waiting:  {Starting, Running, Admitted},
+	// Running: Slurm started it by itself (its delay ran out while nobody was looking). Profiling: the same, before its request was restored.
+	Admitted: {Waiting, Starting, Running, Profiling, Unmanaged},
+	Waiting:  {Starting, Running, Profiling, Admitted},
 	// Waiting/Admitted: it did not start in time and is delayed again.
 	Starting: {Running, Profiling, Waiting, Admitted},
 	// Waiting/Admitted: requeued by somebody else or by a node failure.
@@ -48,7 +48,7 @@ var Steps = map[Phase][]Phase{
 	// Running/Profiling: it ignored the signal, or we gave up before sending it.
 	Checkpointing: {Requeueing, Running, Profiling},
 	// Starting: a move, straight to the next placement.
-	Requeueing: {Waiting, Admitted, Starting, Running},
+	Requeueing: {Waiting, Admitted, Starting, Running, Profiling},
 	// A failed profile run, or a job that our signal killed, is put back into the queue.
 	Failed: {Requeueing},
 }

@@ -67,7 +67,8 @@ type Record struct {
 	// Releasing asks for the job to be given back for good.
 	Releasing bool `json:"releasing,omitempty"`
 	// Rerun asks for a failed job to be put back into the queue: what failed was our doing.
-	Rerun bool `json:"rerun,omitempty"`
+	Rerun      bool `json:"rerun,omitempty"`
+	RerunTries int  `json:"rerun_tries,omitempty"`
 
 	Ended  time.Time `json:"ended,omitzero"`
 	Exit   string    `json:"exit,omitempty"`
@@ -76,8 +77,10 @@ type Record struct {
 	// Estimate is the newest one; derived, kept for showing.
 	Estimate planner.Estimate `json:"estimate"`
 
-	beginWas time.Time // the begin time that our last delay replaced: Slurm may still show it
-	dirty    bool
+	// BeginWas is the begin time that our last delay replaced: Slurm may still show it.
+	BeginWas time.Time `json:"begin_was,omitzero"`
+
+	dirty bool
 }
 
 // Original holds the values to restore: the job as its user submitted it.

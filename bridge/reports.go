@@ -194,11 +194,11 @@ func (r *Record) unsaved(now time.Time) time.Duration {
 	return max(now.Sub(since), 0)
 }
 
-// estimate refreshes what the estimator believes of every job of ours.
-func (b *Bridge) estimate(now time.Time) {
+// estimate refreshes what the estimator believes of our jobs: of all of them, or only of those of which nothing is known yet.
+func (b *Bridge) estimate(now time.Time, all bool) {
 	for _, id := range b.ids() {
 		rec := b.records[id]
-		if !rec.Phase.Ours() {
+		if !rec.Phase.Ours() || !all && len(rec.Estimate.Speeds) > 0 {
 			continue
 		}
 		rec.Estimate = b.fabric.Estimate(b.estimatorJob(now, rec), now)

@@ -3,6 +3,8 @@ package bridge_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,7 @@ type chaos struct {
 	serial int
 	expect map[string]expectation
 	quiet  bool // no more faults
+	timer  bool // unisched release runs while the daemon is down
 }
 
 // expectation is what the user of a job expects of it in the end.
@@ -40,7 +43,10 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		c.Unit, c.ProfileTime, c.Delay, c.CheckpointTimeout = 2*time.Minute, time.Minute, 2*time.Minute, time.Minute
 	}
 	c := &chaos{world: newWorld(t, s), rng: rng, expect: map[string]expectation{}}
-	c.down = time.Duration(rng.IntN(600)) * time.Second
+	c.down = time.Duration(rng.IntN(240)) * time.Second
+	if c.timer = rng.IntN(2) == 0; c.timer {
+		c.down = time.Duration(rng.IntN(1800)) * time.Second
+	}
 	fault := func(after bool) func(int, string, slurm.JobID) error {
 		return func(int, string, slurm.JobID) error {
 			if c.quiet {
@@ -170,9 +176,9 @@ func (c *chaos) meddle() {
 }
 
 func TestScenarioChaos(t *testing.T) {
-	nights := 60
-	if testing.Short() {
-		nights = 8
+	nights := 20
+	if n, err := strconv.Atoi(os.Getenv("CHAOS_NIGHTS")); err == nil { // make soak
+		nights = n
 	}
 	for seed := range nights {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -186,6 +192,11 @@ func TestScenarioChaos(t *testing.T) {
 					c.meddle()
 				}
 				_ = c.step()
+				if c.b == nil && c.timer && c.sim.Now().Second() == 0 { // the unit that runs while the daemon is down
+					c.quiet = true
+					c.releaseDead()
+					c.quiet = false
+				}
 			}
 			c.settle()
 		})

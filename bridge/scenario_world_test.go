@@ -390,8 +390,8 @@ func (w *world) dump() {
 		}
 	}
 	text := b.String()
-	if len(text) > 40000 {
-		text = text[:20000] + "\n...\n" + text[len(text)-20000:]
+	if len(text) > 400000 {
+		text = text[:200000] + "\n...\n" + text[len(text)-200000:]
 	}
 	w.t.Log("\n" + text)
 }

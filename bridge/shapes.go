@@ -36,7 +36,21 @@ func (b *Bridge) shapes(rec *Record, job slurm.Job) []planner.Shape {
 			}
 		}
 	}
+	if most := mostNodes(o); !fixedNodes(o) && own.GPUs() == o.GPUs {
+		if p := packed(o.GPUs, perNode); len(p) < fewest(o.GPUs, perNode) && len(p) >= o.Nodes.Min && len(p) <= most {
+			add(p)
+		}
+	}
 	return out
+}
+
+// packed is how Slurm puts so many GPUs on the fewest nodes: full ones first.
+func packed(gpus, perNode int) planner.Shape {
+	s := planner.Even(gpus/max(perNode, 1), perNode)
+	if rest := gpus % max(perNode, 1); rest > 0 {
+		s = append(s, rest)
+	}
+	return s
 }
 
 // fewest is the least number of nodes on which c GPUs split evenly.
