@@ -14,13 +14,8 @@ const chartColumns = 72
 // gantt prints who held which GPUs when.
 func (r *result) gantt(w io.Writer) {
 	bars := r.bars()
-	per := r.span(bars) / chartColumns
-	for _, nice := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second, 5 * time.Second, 6 * time.Second, 8 * time.Second, 10 * time.Second} {
-		if per <= nice {
-			per = nice
-			break
-		}
-	}
+	const step = time.Second / 2
+	per := (r.span(bars)/chartColumns/step + 1) * step
 	column := func(t time.Time) int { return min(max(int(t.Sub(r.began)/per), 0), chartColumns) }
 	fmt.Fprintf(w, "\nWho held which GPUs (a column is %v; small letters: a profile run)\n\n", per)
 	node := ""
@@ -49,7 +44,9 @@ func (r *result) gantt(w io.Writer) {
 			break
 		}
 		ticks[c] = '|'
-		copy(axis[c:], clock(t))
+		if c+len(clock(t)) <= chartColumns {
+			copy(axis[c:], clock(t))
+		}
 	}
 	fmt.Fprintf(w, "       %s\n       %s\n", bytes.TrimRight(ticks, " "), bytes.TrimRight(axis, " "))
 	for _, o := range r.jobs {

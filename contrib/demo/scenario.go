@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -30,18 +33,19 @@ type spec struct {
 // metricMax is the user's maximum of the metric job. It must stop well before it.
 const metricMax = 1500
 
-// strictDeadline is counted from the strict job's submission: enough for its own run, a preemption and a margin, and far too little for whoever waits until the
-// long jobs are done.
-const strictDeadline = 90 * time.Second
+// strictDeadline is counted from the strict job's submission. The daemon knows nothing of the job but its time limit and takes it for 75 s (it runs for
+// 30), and the leases of the long jobs may bind it for two units: it starts 45 s after its submission at the latest, and ends with a unit or more to
+// spare. Whoever waits until the long jobs are done is late by as much.
+const strictDeadline = 120 * time.Second
 
 // The long jobs come first and take all GPUs. Declared speeds: seconds per iteration on one GPU, times a factor per number of GPUs, times a factor
 // when the GPUs span nodes. Two short ones slip in while the long ones are measured.
 var opening = []spec{
-	{letter: 'R', name: "resnet", user: "alice", class: "besteffort", wish: "class=besteffort,ckpt=USR1+99,stop=iters:1100", gpus: []string{"--nodes=2", "--gpus-per-node=4"},
-		shape: planner.Shape{4, 4}, limit: 5, iters: 1100, train: []string{"--step-time", "0.6", "--scaling", "1:1.0,2:0.55,4:0.30,8:0.17", "--cross-node", "1.15"},
+	{letter: 'R', name: "resnet", user: "alice", class: "besteffort", wish: "class=besteffort,batch=global,ckpt=USR1+99,stop=iters:1280", gpus: []string{"--nodes=2", "--gpus-per-node=4"},
+		shape: planner.Shape{4, 4}, limit: 5, iters: 1280, train: []string{"--step-time", "0.6", "--scaling", "1:1.0,2:0.55,4:0.30,8:0.17", "--cross-node", "1.15"},
 		note: "long, on 2 nodes; measured on 1, 2 and 1+1 GPUs first"},
-	{letter: 'B', name: "bert", user: "bob", class: "besteffort", wish: "class=besteffort,ckpt=USR1+99,stop=iters:1060", gpus: []string{"--gpus=4"},
-		shape: planner.Shape{4}, limit: 5, iters: 1060, train: []string{"--step-time", "0.4", "--scaling", "1:1.0,2:0.55,4:0.30", "--cross-node", "1.15"},
+	{letter: 'B', name: "bert", user: "bob", class: "besteffort", wish: "class=besteffort,batch=global,ckpt=USR1+99,stop=iters:1280", gpus: []string{"--gpus=4"},
+		shape: planner.Shape{4}, limit: 5, iters: 1280, train: []string{"--step-time", "0.4", "--scaling", "1:1.0,2:0.55,4:0.30", "--cross-node", "1.15"},
 		note: "long, on 4 GPUs; measured first"},
 	{letter: 'T', name: "tune-1", user: "alice", class: "besteffort", wish: "ckpt=USR1+99,stop=iters:90", gpus: []string{"--gpus-per-node=1"},
 		shape: planner.Shape{1}, limit: 1, iters: 90, train: []string{"--step-time", "0.2"}, note: "short, on 1 GPU"},
@@ -54,12 +58,12 @@ var later = []spec{
 	{letter: 'M', name: "metric", user: "alice", class: "besteffort", wish: fmt.Sprintf("stop=metric:val_acc>=0.92,max=%d,ckpt=USR1+99", metricMax), gpus: []string{"--gpus-per-node=1"},
 		shape: planner.Shape{1}, limit: 3, iters: metricMax, target: "val_acc>=0.92", train: []string{"--step-time", "0.1", "--lr", "0.01", "--eval-every", "20"},
 		note: "stops when the validation accuracy reaches 0.92"},
-	{letter: 'F', name: "soft", user: "bob", class: "soft", wish: "class=soft,deadlines=now+80s:100/now+120s:60/now+180s:20,ckpt=USR1+99,stop=iters:180,profile=skip", gpus: []string{"--gpus-per-node=2"},
+	{letter: 'F', name: "soft", user: "bob", class: "soft", wish: "class=soft,deadlines=now+80s:100/now+120s:60/now+180s:20,batch=global,ckpt=USR1+99,stop=iters:180,profile=skip", gpus: []string{"--gpus-per-node=2"},
 		shape: planner.Shape{2}, limit: 1, iters: 180, train: []string{"--step-time", "0.25", "--scaling", "1:1.0,2:0.55"}, note: "worth less the later it ends"},
 	{letter: 'P', name: "plain", user: "bob", class: "plain", gpus: []string{"--gpus-per-node=2"}, shape: planner.Shape{2}, limit: 1, iters: 100,
 		train: []string{"--step-time", "0.35", "--scaling", "1:1.0,2:0.55"}, note: "says nothing to UniSched"},
-	{letter: 'S', name: "strict", user: "alice", class: "strict", wish: fmt.Sprintf("class=strict,deadline=now+%ds,ckpt=USR1+99,stop=iters:240,profile=skip", int(strictDeadline.Seconds())),
-		gpus: []string{"--nodes=1", "--gpus-per-node=4"}, shape: planner.Shape{4}, limit: 1, iters: 240,
+	{letter: 'S', name: "strict", user: "alice", class: "strict", wish: fmt.Sprintf("class=strict,deadline=now+%ds,batch=global,ckpt=USR1+99,stop=iters:240,profile=skip", int(strictDeadline.Seconds())),
+		gpus: []string{"--nodes=1", "--gpus-per-node=4"}, shape: planner.Shape{4}, limit: 2, iters: 240,
 		train: []string{"--step-time", "0.4", "--scaling", "1:1.0,2:0.55,4:0.30"}, note: "can only be in time if somebody makes room"},
 }
 
@@ -87,13 +91,14 @@ type scenario struct {
 	p     *progress
 	jobs  []*played
 	began time.Time // first submission
+	plan  string    // the newest one recorded
 }
 
 func newScenario(l *lab.Lab, p *progress) *scenario { return &scenario{l: l, p: p} }
 
 // play submits everything and returns when all jobs have ended.
 func (s *scenario) play(ctx context.Context) error {
-	s.began = time.Now()
+	s.began = time.Now().Truncate(time.Second) // Slurm's times are whole seconds
 	if err := s.submit(opening); err != nil {
 		return err
 	}
@@ -101,7 +106,7 @@ func (s *scenario) play(ctx context.Context) error {
 	if err := s.watch(ctx, "the long jobs to hold every GPU", s.full); err != nil {
 		return err
 	}
-	s.p.say("every GPU is taken for the next two minutes: four more jobs arrive")
+	s.p.say("every GPU is taken for more than two minutes: four more jobs arrive")
 	if err := s.submit(later); err != nil {
 		return err
 	}
@@ -116,11 +121,11 @@ func (s *scenario) submit(specs []spec) error {
 			return fmt.Errorf("job %s: %w", sp.name, err)
 		}
 		s.jobs = append(s.jobs, &played{spec: sp, id: id})
-		comment := "no comment"
+		comment := ""
 		if sp.wish != "" {
-			comment = "unisched:" + sp.wish
+			comment = "\n             --comment=unisched:" + sp.wish
 		}
-		s.p.say("%-5s sbatch %s --comment=%s   (job %d, %s: %s)", sp.user, strings.Join(sp.gpus, " "), comment, id, sp.name, sp.note)
+		s.p.say("%s %-7s job %d of %s: %s\n             sbatch --time=%d %s%s", clock(time.Since(s.began)), sp.name, id, sp.user, sp.note, sp.limit, strings.Join(sp.gpus, " "), comment)
 	}
 	return nil
 }
@@ -217,7 +222,32 @@ func (s *scenario) look(ctx context.Context) (bridge.View, error) {
 		}
 	}
 	s.p.status(s.line(v))
-	return v, nil
+	return v, s.record(ctx)
+}
+
+// record keeps what every plan was made from, beside the daemon's log: what a failed demo is explained with.
+func (s *scenario) record(ctx context.Context) error {
+	plan, err := s.l.Control().Plan(ctx)
+	if err != nil || plan.ID == s.plan {
+		return err
+	}
+	snapshot, err := s.l.Control().Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	s.plan = plan.ID
+	text, err := json.MarshalIndent(struct {
+		Plan     planner.Plan     `json:"plan"`
+		Snapshot planner.Snapshot `json:"snapshot"`
+	}{plan, snapshot}, "", " ")
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(s.l.Dir, "plans")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, plan.Now.UTC().Format("150405.000")+".json"), text, 0o644)
 }
 
 func (s *scenario) lookPlain(j *played) error {

@@ -93,6 +93,10 @@ func (r *result) resumed() check {
 		}
 		for _, ret := range o.view.Returns {
 			returns++
+			if ret.Run < 0 || ret.Run >= len(o.Runs) {
+				c.fault("%s came back in run %d, which its output does not show", o.name, ret.Run)
+				continue
+			}
 			if printed := o.Runs[ret.Run].Start; ret.Resumed != ret.Saved || printed != ret.Saved {
 				c.fault("run %d of %s began at iteration %d (it printed %d), its checkpoint was of %d", ret.Run, o.name, ret.Resumed, printed, ret.Saved)
 			}

@@ -65,7 +65,7 @@ func (l *Lab) StartDaemon(ctx context.Context) error {
 	began := time.Now()
 	return l.WaitFor(ctx, "the daemon to answer", func() (bool, string, error) {
 		if !p.alive() {
-			return false, "", fmt.Errorf("it has ended: %w", cmp(p.err, errors.New("exit 0")))
+			return false, "", fmt.Errorf("it has ended: %v", p.cmd.ProcessState)
 		}
 		v, err := l.Control().Status(ctx)
 		if err != nil {
@@ -73,13 +73,6 @@ func (l *Lab) StartDaemon(ctx context.Context) error {
 		}
 		return v.SeenAt.After(began.Add(-time.Second)), "trouble: " + v.Trouble, nil
 	})
-}
-
-func cmp(err, or error) error {
-	if err != nil {
-		return err
-	}
-	return or
 }
 
 // Alive reports whether the daemon's process lives.
