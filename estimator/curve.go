@@ -73,7 +73,8 @@ const (
 type curveFit struct {
 	x, lx, v, sd []float64
 	x0           float64 // iterations per unit of x
-	noise        float64 // of one report, in units of v
+	noise        float64 // of one report and of the families, in units of v
+	jitter       float64 // of one report alone
 	steps        []float64
 	rise         float64 // how fast a drop of the learning rate takes effect, in x
 	max, now     float64
@@ -213,7 +214,7 @@ func (c *curveFit) trendDraw(t *trend, rng *rand.Rand) float64 {
 		gains = [8]float64{}
 	}
 	for x := c.now + c.gap; x <= c.max+1e-9; x += c.gap {
-		v := level + slope*(x-c.now) + c.noise*rng.NormFloat64()
+		v := level + slope*(x-c.now) + c.jitter*rng.NormFloat64()
 		for i, m := range c.future {
 			v += gains[i] * c.step(x, m)
 		}
@@ -356,10 +357,11 @@ func (c *curveFit) noiseLevels() {
 		d = append(d, math.Abs(c.v[i]-(c.v[i-1]*(1-w)+c.v[i+1]*w)))
 	}
 	slices.Sort(d)
-	c.noise = noiseFloor
+	c.jitter = 1e-4
 	if len(d) > 0 {
-		c.noise = max(noiseFloor, 1.2*d[len(d)/2])
+		c.jitter = max(c.jitter, 1.2*d[len(d)/2])
 	}
+	c.noise = max(noiseFloor, c.jitter)
 	c.sd = make([]float64, n)
 	for i, x := range c.x {
 		c.sd[i] = c.noise * math.Sqrt(1+1.5*math.Log(c.now/x))
@@ -449,7 +451,7 @@ func (c *curveFit) draw(fam *family, fit *fitted, rng *rand.Rand) (x float64, ke
 	}
 	gains := c.gains(last, end+shift, rng)
 	for x := c.now + c.gap; x <= c.max+1e-9; x += c.gap {
-		v := curve(x) + shift + c.noise*rng.NormFloat64()
+		v := curve(x) + shift + c.jitter*rng.NormFloat64()
 		for i, m := range c.future {
 			v += gains[i] * c.step(x, m)
 		}
