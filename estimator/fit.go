@@ -26,7 +26,8 @@ type problem struct {
 type fitted struct {
 	p    vec
 	cov  mat
-	hess mat // the precision: Gauss-Newton matrix with the prior
+	loss float64 // minus the log posterior, up to a constant
+	hess mat     // the precision: Gauss-Newton matrix with the prior
 	// logEvidence is the Laplace approximation of the log marginal likelihood.
 	logEvidence float64
 	ok          bool
@@ -187,7 +188,7 @@ func (q *problem) normal(p *vec, s *scratch, jac []float64) (h mat, g vec) {
 
 // laplace inverts the Gauss-Newton matrix at the optimum.
 func (q *problem) laplace(p vec, loss float64, h mat) fitted {
-	out := fitted{p: p}
+	out := fitted{p: p, loss: loss}
 	c := h
 	if math.IsNaN(loss) || math.IsInf(loss, 0) || !cholesky(&c, q.dim) {
 		return out

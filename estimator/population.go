@@ -40,50 +40,49 @@ type population struct {
 	cov  mat
 }
 
-// pooled is a lesson and its weight.
-type pooled struct {
-	*Lesson
-	base float64
-}
-
-// pool is the cluster's own lessons and the published ones, which fade as the cluster teaches more.
-func (f Fabric) pool() []pooled {
-	var out []pooled
+// population is the belief about the cluster's jobs in three steps: a neutral prior; what published lessons say about clusters at large, widened by how much clusters
+// differ; the cluster's own lessons.
+func (f Fabric) population() population {
+	pop := population{mean: neutralMean}
+	for k := range speedDims {
+		pop.cov[k][k] = sq(neutralWide[k])
+	}
+	var known []*Lesson
+	for i := range published {
+		if !slices.Contains(f.Without, published[i].Key) {
+			known = append(known, &published[i])
+		}
+	}
+	pop = pop.pool(known)
+	for k := range speedDims {
+		pop.cov[k][k] += sq(betweenClusters * neutralWide[k])
+	}
+	known = known[:0]
 	for i := range f.Lessons {
 		if f.Lessons[i].valid() {
-			out = append(out, pooled{&f.Lessons[i], 1})
+			known = append(known, &f.Lessons[i])
 		}
 	}
-	own := len(out)
-	for i := range published {
-		key := published[i].Key
-		if !slices.Contains(f.Without, key) && !slices.ContainsFunc(f.Lessons, func(l Lesson) bool { return l.Key == key }) {
-			out = append(out, pooled{&published[i], 1 / float64(1+own)})
-		}
-	}
-	return out
+	return pop.pool(known)
 }
 
-// population pools the lessons with the neutral prior. A job far from the others loses weight (Student-t with 4 degrees of freedom on its distance).
-func (f Fabric) population() population {
-	base := independent(neutralWide, speedDims)
-	pop := population{mean: neutralMean}
-	if inv, ok := inverse(base, speedDims); ok {
-		pop.cov = inv
+// pool adds lessons to a belief. A job far from the others loses weight (Student-t with 4 degrees of freedom on its distance).
+func (p population) pool(lessons []*Lesson) population {
+	base, ok := inverse(p.cov, speedDims)
+	if len(lessons) == 0 || !ok {
+		return p
 	}
-	lessons := f.pool()
-	if len(lessons) == 0 {
-		return pop
-	}
+	out := p
 	for range 3 {
 		prec := base
 		var info vec
-		for k := range speedDims {
-			info[k] = base[k][k] * neutralMean[k]
+		for a := range speedDims {
+			for b := range speedDims {
+				info[a] += base[a][b] * p.mean[b]
+			}
 		}
 		for _, l := range lessons {
-			w := l.base * l.weight(&pop.mean)
-			at := 0
+			w, at := l.weight(&out.mean), 0
 			for a := range speedDims {
 				info[a] += w * l.Info[a]
 				for b := 0; b <= a; b++ {
@@ -97,12 +96,12 @@ func (f Fabric) population() population {
 		}
 		c := prec
 		if !cholesky(&c, speedDims) {
-			return pop
+			return p
 		}
-		pop.mean = solveChol(&c, &info, speedDims)
-		pop.cov = inverseFrom(&c, speedDims)
+		out.mean = solveChol(&c, &info, speedDims)
+		out.cov = inverseFrom(&c, speedDims)
 	}
-	return pop
+	return out
 }
 
 // weight is 1 for a job near the population mean and falls with its distance.

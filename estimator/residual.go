@@ -5,10 +5,10 @@ import "math"
 // What the step-time model leaves unexplained is not white: placements of one GPU count err alike, and one placement errs alike at every batch size. The residuals of
 // measurements beyond two GPUs therefore correct the prediction (kriging with the covariance below), so that one real lease teaches about its neighbours.
 const (
-	groupComp     = 0.70 // part of the unexplained variance of the computation that placements of one GPU count share
-	groupExchange = 0.20 // the same of the exchange
-	shapeComp     = 0.28 // part that belongs to the shape
-	shapeExchange = 0.78
+	groupComp     = 0.35 // part of the unexplained variance of the computation that placements of one GPU count share
+	groupExchange = 0.05 // the same of the exchange
+	shapeComp     = 0.60 // part that belongs to the shape
+	shapeExchange = 0.90
 	maxResiduals  = 64 // newest samples used
 )
 

@@ -3,6 +3,7 @@ package estimator
 import (
 	"cmp"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"unisched/planner"
@@ -26,6 +27,7 @@ type speedPosterior struct {
 	samples  []Sample
 	counts   sampleCounts
 	krige    *kriging
+	draws    []vec // of the parameters, filled by spread
 }
 
 // speed fits the step-time model to the newest samples of a job, at most limit.
@@ -42,8 +44,12 @@ func (f Fabric) speed(j Job, limit int) speedPosterior {
 	if inv, ok := inverse(post.prec, speedDims); ok {
 		post.fit.cov = inv
 	}
-	if !post.measured {
+	if !post.measured { // only relative speeds are asked for
 		post.comp.level = 0
+		for k := range speedDims {
+			post.fit.cov[pComp][k], post.fit.cov[k][pComp] = 0, 0
+		}
+		post.fit.cov[pComp][pComp] = 1e-12
 		return post
 	}
 	if len(post.comp.batch) > 0 { // C is measured, up to the noise
@@ -53,8 +59,12 @@ func (f Fabric) speed(j Job, limit int) speedPosterior {
 	post.observe(&q)
 	f.useGradBytes(j, &post, &q)
 	var buf scratch
-	if fit := q.solve(q.mu, &buf, make([]float64, len(q.y)*speedDims)); fit.ok {
-		post.fit = fit
+	jac := make([]float64, len(q.y)*speedDims)
+	best := math.Inf(1)
+	for _, start := range []vec{q.mu, post.exposed(q.mu)} {
+		if fit := q.solve(start, &buf, jac); fit.ok && fit.loss < best {
+			post.fit, best = fit, fit.loss
+		}
 	}
 	post.krige = post.residuals(&q)
 	return post
@@ -119,6 +129,26 @@ func (s *speedPosterior) residuals(q *problem) *kriging {
 	return newKriging(at, resid, white)
 }
 
+// exposed is a second start of the search: the exchange as large as the whole excess over the computation. Where the prior expects the exchange to hide behind the computation, the
+// slope is nought and the search from there would not find out.
+func (s *speedPosterior) exposed(mu vec) vec {
+	ref := s.comp.at(s.comp.refBatch, mu[pFixed])
+	for _, x := range s.samples {
+		g := x.Shape.GPUs()
+		c := math.Exp(s.comp.at(s.sampleBatch(x), mu[pFixed]))
+		if g < 2 || !(x.IterTime > 1.05*c) {
+			continue
+		}
+		v := math.Log((x.IterTime - 0.5*c) / math.Exp(ref))
+		if x.Shape.Nodes() > 1 {
+			mu[pCross] = max(mu[pCross], v)
+		} else {
+			mu[pLocal] = max(mu[pLocal], v)
+		}
+	}
+	return mu
+}
+
 // observe fills in the observations of a fit.
 func (s *speedPosterior) observe(q *problem) {
 	n := len(s.samples)
@@ -174,13 +204,44 @@ func (s *speedPosterior) at(shape planner.Shape, batch float64) planner.Interval
 	eval := func(p *vec) float64 {
 		return logStep(p, &geo, s.comp.at(batch, p[pFixed]), s.comp.at(s.comp.refBatch, p[pFixed]))
 	}
-	y, v := predictAt(&s.fit, speedDims, eval)
+	y := eval(&s.fit.p)
 	here := s.residualAt(shape, &geo, batch, y)
 	shift, explained := s.krige.correct(&here)
+	noise := sq(z80) * max(here.variance()-explained, 0)
+	low, high := s.spread(y, eval)
 	y += shift
-	v += max(here.variance()-explained, 0)
-	w := z80 * math.Sqrt(max(v, 0))
-	return planner.Interval{Low: math.Exp(y - w), Mid: math.Exp(y), High: math.Exp(y + w)}
+	return planner.Interval{Low: math.Exp(y - math.Sqrt(sq(low)+noise)), Mid: math.Exp(y), High: math.Exp(y + math.Sqrt(sq(high)+noise))}
+}
+
+// posteriorDraws is the number of draws of the parameters behind an interval: enough for its 0.1 and 0.9 quantiles.
+const posteriorDraws = 60
+
+// spread is how far the 0.1 and 0.9 quantiles of the prediction are from y when the parameters are drawn from their posterior. A linear approximation would see no
+// doubt where the exchange hides behind the computation, though a slower one would not hide.
+func (s *speedPosterior) spread(y float64, eval func(*vec) float64) (low, high float64) {
+	if s.draws == nil {
+		s.draws = make([]vec, 0, posteriorDraws)
+		rng := rand.New(rand.NewPCG(3, 14))
+		if l, ok := s.fit.root(speedDims); ok {
+			for range posteriorDraws {
+				p := s.fit.sampleFrom(&l, speedDims, rng.NormFloat64)
+				for k := range speedDims {
+					p[k] = min(max(p[k], speedLow[k]), speedHigh[k])
+				}
+				s.draws = append(s.draws, p)
+			}
+		}
+	}
+	var v [posteriorDraws]float64
+	for i := range s.draws {
+		v[i] = eval(&s.draws[i])
+	}
+	n := len(s.draws)
+	if n < 10 {
+		return 0, 0
+	}
+	slices.Sort(v[:n])
+	return max(y-v[n/10], 0), max(v[n-1-n/10]-y, 0)
 }
 
 // z80 is the 0.9 quantile of the Normal distribution: +-z80 standard deviations hold 80 %.

@@ -10,7 +10,7 @@ import (
 
 // The step-time model of one job. With C(b) the computation of one GPU at local batch size b, a shape s of g GPUs on n nodes takes
 //
-//	T = (1-β) C' + ((β C')^γ + S^γ)^(1/γ),   C' = C(b) (1 + κ (1 + q (1-1/(maxg-1))) + η log2 n)
+//	T = (1-β) C' + ((β C')^γ + S^γ)^(1/γ),   C' = C(b) (1 + max(κ (1 + q (1-1/(maxg-1))), η log2 g))
 //
 // β is the part of the computation that the gradient exchange S can hide behind (the backward pass), γ how well it hides (1: not at all).
 // κ is what GPUs of one node cost each other (memory, PCIe, input pipeline), η the straggler effect. S is the exchange: a ring on one node, S_local;
@@ -47,8 +47,8 @@ var (
 
 // neutralMean and neutralWide are the population prior of a cluster of which nothing is known: structure only, no measurement went into it.
 var (
-	neutralMean = vec{pComp: 0, pFixed: -1, pLocal: math.Log(0.05), pCross: math.Log(0.25), pOverlap: 0.7, pGamma: 1, pContend: -3, pStraggle: -4,
-		fContend: 0.7, fLocal: 0, fShare: 0.35, fNodes: 0, fGPUs: 0, fMany: 0, fTwo: 0, fSingles: 0}
+	neutralMean = vec{pComp: 0, pFixed: -1, pLocal: math.Log(0.05), pCross: math.Log(0.25), pOverlap: 0.7, pGamma: 1, pContend: -3, pStraggle: -3.5,
+		fContend: 0.9, fLocal: 0, fShare: 0.35, fNodes: 0, fGPUs: 0, fMany: 0, fTwo: 0, fSingles: 0}
 	neutralWide = vec{pComp: 3, pFixed: 1, pLocal: 1, pCross: 1, pOverlap: 0.6, pGamma: 0.5, pContend: 0.8, pStraggle: 0.8,
 		fContend: 0.3, fLocal: 0.4, fShare: 0.35, fNodes: 0.3, fGPUs: 0.3, fMany: 0.4, fTwo: 0.4, fSingles: 0.4}
 	// betweenJobs is the standard deviation of each parameter from job to job of one cluster.
@@ -56,13 +56,16 @@ var (
 		fContend: 0.15, fLocal: 0.2, fShare: 0.02, fNodes: 0.02, fGPUs: 0.02, fMany: 0.03, fTwo: 0.03, fSingles: 0.03}
 )
 
+// betweenClusters is how much clusters differ, as a part of neutralWide.
+const betweenClusters = 0.4
+
 // geometry is what the model needs of a shape, computed once.
 type geometry struct {
-	gpus, nodes                          float64
-	logMax, logNodes, logGPUs, log2Nodes float64
-	ring                                 float64
-	crowd                                float64 // 0 for two GPUs on the fullest node, towards 1 for many
-	many, two, singles                   bool
+	gpus, nodes                         float64
+	logMax, logNodes, logGPUs, log2GPUs float64
+	ring                                float64
+	crowd                               float64 // 0 for two GPUs on the fullest node, towards 1 for many
+	many, two, singles                  bool
 }
 
 func geometryOf(s planner.Shape) geometry {
@@ -74,7 +77,7 @@ func geometryOf(s planner.Shape) geometry {
 	return geometry{
 		crowd: crowd,
 		gpus:  float64(g), nodes: float64(n), logMax: math.Log(float64(m)), logNodes: math.Log(float64(n) / 2), logGPUs: math.Log(float64(g) / 2),
-		log2Nodes: math.Log2(float64(n)), ring: 2 * float64(g-1) / float64(g),
+		log2GPUs: math.Log2(float64(g)), ring: 2 * float64(g-1) / float64(g),
 		many: n > 1 && g > 2, two: n == 2 && g > 2, singles: m == 1 && n > 2,
 	}
 }
@@ -85,15 +88,18 @@ func logStep(p *vec, g *geometry, comp, ref float64) float64 {
 	if g.gpus <= 1 {
 		return comp
 	}
-	slow := 1.0
+	contend, straggle := 0.0, 0.0
 	if g.logMax > 0 {
-		slow += math.Exp(p[pContend]) * (1 + p[fContend]*g.crowd)
+		contend = math.Exp(p[pContend]) * (1 + p[fContend]*g.crowd)
 	}
+	if g.nodes > 1 {
+		straggle = math.Exp(p[pStraggle]) * g.log2GPUs
+	}
+	slow := 1 + math.Sqrt(math.Sqrt(sq(sq(contend))+sq(sq(straggle)))) // the step waits for the larger of the two
 	var ex float64
 	if g.nodes <= 1 {
 		ex = p[pLocal] + math.Log(g.ring) + p[fLocal]*g.logGPUs
 	} else {
-		slow += math.Exp(p[pStraggle]) * g.log2Nodes
 		ex = p[pCross] + p[fShare]*g.logMax + p[fNodes]*g.logNodes + p[fGPUs]*g.logGPUs
 		if g.many {
 			ex += p[fMany]

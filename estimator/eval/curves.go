@@ -67,7 +67,7 @@ func Curves(files []File, opt CurveOptions) (CurveReport, error) {
 	}
 	for _, at := range opt.At {
 		var all []score
-		for _, g := range slices.Sorted(maps.Keys(groups)) {
+		for _, g := range sortedKeys(groups) {
 			var part []score
 			for _, r := range groups[g] {
 				part = append(part, r.score(at, opt))
@@ -234,9 +234,11 @@ func steplossRuns(f File) ([]run, error) {
 	return inOrder(byKey), nil
 }
 
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
 func inOrder(m map[string]*run) []run {
 	var out []run
-	for _, k := range slices.Sorted(maps.Keys(m)) {
+	for _, k := range sortedKeys(m) {
 		out = append(out, m[k].sorted())
 	}
 	return out

@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"fmt"
 	"testing"
 	"time"
 )
@@ -12,22 +11,30 @@ func TestEvalCurves(t *testing.T) {
 		target                float64
 		milestones            []int
 	}{
-		{"cifar 0.99", "curves/pollux/cifar10-*.csv", "pollux", 0.99, nil},
-		{"cifar 0.95", "curves/pollux/cifar10-*.csv", "pollux", 0.95, nil},
-		{"imagenet 0.99", "curves/pollux/imagenet-*.csv", "pollux", 0.99, nil},
-		{"imagenet 0.99 milestones", "curves/pollux/imagenet-*.csv", "pollux", 0.99, []int{30, 60, 80}},
-		{"mlperf 0.99", "curves/mlperf_v0.7.csv", "mlperf", 0.99, nil},
-		{"mlperf 0.95", "curves/mlperf_v0.7.csv", "mlperf", 0.95, nil},
+		{"cifar10-0.99", "curves/pollux/cifar10-*.csv", "pollux", 0.99, nil},
+		{"cifar10-0.95", "curves/pollux/cifar10-*.csv", "pollux", 0.95, nil},
+		{"imagenet-0.99", "curves/pollux/imagenet-*.csv", "pollux", 0.99, nil},
+		{"imagenet-0.99-milestones", "curves/pollux/imagenet-*.csv", "pollux", 0.99, []int{30, 60, 80}},
+		{"mlperf-0.99", "curves/mlperf_v0.7.csv", "mlperf", 0.99, nil},
+		{"mlperf-0.95", "curves/mlperf_v0.7.csv", "mlperf", 0.95, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rep, err := Curves(open(t, c.pattern), CurveOptions{Format: c.format, At: []float64{0.3, 0.5, 0.7}, Target: c.target, Milestones: c.milestones, Clock: time.Now})
 			if err != nil {
 				t.Fatal(err)
 			}
-			fmt.Println(c.name)
-			for g, ps := range rep.ByGroup {
-				for _, p := range ps {
-					fmt.Printf("  %-9s at %.1f runs %3d skipped %3d  err %.3f  max %.3f  cover %.2f  ms %.1f / %.1f\n", g, p.At, p.Runs, p.Skipped, p.Error, p.Baseline, p.Coverage, p.FitMS, p.FitMax)
+			plot(t, "curves-"+c.name, rep.PlotErrors())
+			for _, g := range sortedKeys(rep.ByGroup) {
+				for _, p := range rep.ByGroup[g] {
+					t.Logf("| %s | %.0f %% | %d | %d | %.1f %% | %.1f %% | %.0f %% | %.1f / %.1f |", g, 100*p.At, p.Runs, p.Skipped, 100*p.Error, 100*p.Baseline, 100*p.Coverage, p.FitMS, p.FitMax)
+				}
+			}
+			for _, p := range rep.Points {
+				if p.Runs > 0 && p.At < 0.6 && p.Runs > 1 && p.Error >= p.Baseline {
+					t.Errorf("at %.1f: error %.3f, no better than the maximum (%.3f)", p.At, p.Error, p.Baseline)
+				}
+				if p.FitMS > 50 {
+					t.Errorf("at %.1f: a fit takes %.0f ms", p.At, p.FitMS)
 				}
 			}
 		})

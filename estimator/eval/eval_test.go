@@ -42,12 +42,39 @@ func show(t *testing.T, v any) {
 	t.Log(string(b))
 }
 
+// plot writes a chart into $UNISCHED_PLOTS, when that is set.
+func plot(t *testing.T, name string, b Bars) {
+	t.Helper()
+	dir := os.Getenv("UNISCHED_PLOTS")
+	if dir == "" {
+		return
+	}
+	var buf bytes.Buffer
+	if err := b.SVG(&buf); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "estimator-"+name+".svg"), buf.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The bounds of these tests are the goals that the estimator must keep on public measurements.
+
 func TestEvalSpeedPollux(t *testing.T) {
 	rep, err := Speed(open(t, "throughput/pollux/*.csv"), SpeedOptions{Format: "pollux"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	show(t, rep)
+	plot(t, "speed-pollux", rep.PlotErrors())
+	if rep.Mean > 0.07 || rep.P95 > 0.25 || rep.Mean >= rep.PaperRule.Mean {
+		t.Errorf("mean error %.3f, p95 %.3f; the paper's rule %.3f", rep.Mean, rep.P95, rep.PaperRule.Mean)
+	}
+	for _, m := range rep.ByModel {
+		if m.Mean > 0.07 {
+			t.Errorf("%s: mean error %.3f", m.Model, m.Mean)
+		}
+	}
 }
 
 func TestEvalSpeedIterationTimes(t *testing.T) {
@@ -56,4 +83,7 @@ func TestEvalSpeedIterationTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	show(t, rep)
+	if rep.Mean > 0.03 {
+		t.Errorf("mean error %.3f", rep.Mean)
+	}
 }

@@ -34,6 +34,8 @@ type GPUErrors struct {
 	GPUs int    `json:"gpus"`
 	N    int    `json:"n"`
 	Mean Figure `json:"mean_abs_error"`
+	// Paper is the error of the paper's rule.
+	Paper Figure `json:"paper_rule"`
 }
 
 // SpeedReport is the answer of "unisched eval speed".
@@ -81,7 +83,7 @@ func Speed(files []File, opt SpeedOptions) (SpeedReport, error) {
 	}
 	rep.Skipped = skipped
 	var all, paper, lease []float64
-	byGPUs := map[int][]float64{}
+	byGPUs, paperByGPUs := map[int][]float64{}, map[int][]float64{}
 	covered := 0
 	for i, m := range models {
 		fab := estimator.Fabric{Without: []string{m.name}}
@@ -107,6 +109,7 @@ func Speed(files []File, opt SpeedOptions) (SpeedReport, error) {
 			}
 			if p, ok := paperRule(prof, r); ok {
 				e2 = append(e2, relErr(p, r.time))
+				paperByGPUs[r.shape.GPUs()] = append(paperByGPUs[r.shape.GPUs()], relErr(p, r.time))
 			}
 		}
 		e3 = afterLease(fab, m, prof, rest)
@@ -117,7 +120,7 @@ func Speed(files []File, opt SpeedOptions) (SpeedReport, error) {
 	rep.Errors, rep.PaperRule, rep.AfterOneLease = summarise(all), summarise(paper), summarise(lease)
 	rep.Coverage80 = Figure(float64(covered) / float64(len(all)))
 	for _, g := range slices.Sorted(maps.Keys(byGPUs)) {
-		rep.ByGPUs = append(rep.ByGPUs, GPUErrors{g, len(byGPUs[g]), mean(byGPUs[g])})
+		rep.ByGPUs = append(rep.ByGPUs, GPUErrors{g, len(byGPUs[g]), mean(byGPUs[g]), mean(paperByGPUs[g])})
 	}
 	return rep, nil
 }
