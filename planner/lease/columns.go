@@ -91,14 +91,14 @@ func (in *instance) columns(j *job) {
 		earn, holds := in.earn(j, w), w.kind != wait && (j.Foreign || !j.Preemptible)
 		for _, t := range tiers {
 			if w.finish <= j.due[t] {
-				obj := reward.Weight(*j.Job)*in.cfg.Reward.Tier(j.Tiers[t].Value)*in.trust(w, j.due[t]) + earn
-				j.cols = append(j.cols, column{w.kind, w.opt, t, obj, w.gpus, w.pool, w.left, j.due[t], holds})
+				value := reward.Weight(*j.Job) * in.cfg.Reward.Tier(j.Tiers[t].Value)
+				j.cols = append(j.cols, column{w.kind, w.opt, t, value*in.trust(w, j.due[t]) + earn, value, w.gpus, w.pool, w.left, j.due[t], holds})
 			}
 		}
 		if w.kind == wait || j.pinned != "" && w.kind == keep {
 			j.base = len(j.cols)
 		}
-		j.cols = append(j.cols, column{w.kind, w.opt, -1, earn, w.gpus, w.pool, w.left, 0, holds})
+		j.cols = append(j.cols, column{w.kind, w.opt, -1, earn, 0, w.gpus, w.pool, w.left, 0, holds})
 	}
 	if len(j.cols) == 0 { // a job without any way waits
 		j.base, j.cols = 0, []column{{kind: wait, opt: -1, tier: -1, pool: -1}}

@@ -54,6 +54,7 @@ type column struct {
 	opt  int // of kind start: index into options; else -1
 	tier int // index into the job's tiers counted on, -1 none
 	obj  float64
+	slo  float64 // the part of obj that the tier is worth, before trust
 	gpus int
 	pool int     // for prefix rows; -1 when unknown
 	left float64 // units of work left after this lease, at this column's speed

@@ -221,40 +221,35 @@ func (in *instance) fits(choice, set []int) bool {
 	return ok
 }
 
-// secondStage fixes the SLO columns of the best candidate and optimises the rest, whose rewards are too small to count in the first stage's
-// gap. It is left out when the gap is small against the rest, too.
+// secondStage fixes the tiers of the best candidate and optimises all the rest: who runs now for them, and what best-effort work and profilers
+// get, whose rewards are too small to count in the first stage's gap. It is left out when the gap is small against the rest, too.
 func (s *search) secondStage(ctx context.Context, bound float64) {
 	lead := s.leader()
 	rest := 0.0
 	for ji := range s.in.jobs {
-		if j := &s.in.jobs[ji]; !j.alive && s.pr.first[ji] >= 0 {
-			rest += j.cols[lead.choice[ji]].obj
-		}
+		c := s.in.jobs[ji].cols[lead.choice[ji]]
+		rest += math.Abs(c.obj - c.slo)
 	}
 	if s.in.cfg.OneStage || bound-lead.obj <= s.lim.Gap*max(rest, 1) {
 		return
 	}
 	m := s.pr.m
-	m.ColLo, m.ColHi = slices.Clone(m.ColLo), slices.Clone(m.ColHi)
-	open := false
+	m.Obj, m.ColHi = slices.Clone(m.Obj), slices.Clone(m.ColHi)
 	for ji := range s.in.jobs {
 		j, first := &s.in.jobs[ji], s.pr.first[ji]
-		switch {
-		case first < 0:
-		case j.alive:
-			for ci := range j.cols {
-				m.ColLo[first+ci], m.ColHi[first+ci] = 0, 0
+		if first < 0 {
+			continue
+		}
+		for ci, c := range j.cols {
+			m.Obj[first+ci] -= c.slo
+			if j.alive && c.tier != j.cols[lead.choice[ji]].tier {
+				m.ColHi[first+ci] = 0
 			}
-			m.ColLo[first+lead.choice[ji]], m.ColHi[first+lead.choice[ji]] = 1, 1
-		default:
-			open = true
 		}
 	}
-	if !open {
-		return
-	}
-	before := *s.stats
-	sol, ok := s.ask(ctx, &m, s.lim)
+	before, lim := *s.stats, s.lim
+	lim.Gap, lim.Time = 5*lim.Gap, lim.Time/2
+	sol, ok := s.ask(ctx, &m, lim)
 	before.Solve = s.stats.Solve
 	*s.stats = before // the first stage's status stands
 	if ok {
