@@ -12,8 +12,13 @@ import (
 	"unisched/planner/milp"
 )
 
-// maxPackRetries is how often the model is solved again after the packer found no hole for a start of it.
-const maxPackRetries = 4
+// packRetries is how often the model is solved again after the packer found no hole for a start of it: small models cost nothing.
+func packRetries(cols int) int {
+	if cols <= 200 {
+		return 20
+	}
+	return 4
+}
 
 // search asks the solver for candidates: first the LP relaxation, whose rounding often reaches the bound already, then the program
 // itself, then the second stage. Whatever fails is noted in stats and leaves the greedy candidates to decide.
@@ -132,7 +137,7 @@ func (s *search) exact(ctx context.Context) (float64, bool) {
 	m.ColHi = slices.Clone(m.ColHi)
 	lim := s.lim
 	lim.Gap /= 4
-	for try := 0; try <= maxPackRetries; try++ {
+	for try := 0; try <= packRetries(m.Cols()); try++ {
 		sol, ok := s.ask(ctx, &m, lim)
 		if try == 0 && !math.IsInf(sol.Bound, 0) && !math.IsNaN(sol.Bound) && sol.Bound != 0 {
 			bound, known = sol.Bound+s.pr.fixed, true
