@@ -66,7 +66,13 @@ func (in *instance) worthMoving(j *job) bool {
 // homePool is the pool of a running job's nodes, -1 when it runs outside all of its pools.
 func (in *instance) homePool(j *job) int {
 	for _, o := range j.opts {
-		if j.curOn[o.pool] == j.curr.gpus {
+		inside := 0
+		for _, sh := range j.Current {
+			if i, ok := in.index[sh.Node]; ok && in.pools[o.pool].member[i] {
+				inside += sh.GPUs
+			}
+		}
+		if inside == j.curr.gpus {
 			return o.pool
 		}
 	}

@@ -22,6 +22,7 @@ type instance struct {
 	nodes []nodeInfo
 	index map[string]int // node name to index; lookup only
 	pools []pool
+	ruled int       // the first so many pools have rows
 	sizes []int     // share sizes that have block rows, rising
 	taus  []float64 // prefix rows, rising, units
 	jobs  []job
@@ -68,7 +69,7 @@ type job struct {
 	*planner.Job
 	opts  []option
 	curr  option // of a running job
-	curOn []int  // GPUs of Current by pool
+	curOn []int  // GPUs of Current by pool with rows
 	// n is the work left in units at the best option, with the cost of expected suspensions; ov is what one suspension now costs.
 	n, ov   float64
 	due     []float64 // deadlines in units from now, by tier
@@ -209,8 +210,8 @@ func (in *instance) constraints(j *job) {
 
 // times converts estimates to units.
 func (in *instance) times(j *job) {
-	j.curOn = make([]int, len(in.pools))
-	for p := range in.pools {
+	j.curOn = make([]int, in.ruled)
+	for p := range in.ruled {
 		for _, sh := range j.Current {
 			if i, ok := in.index[sh.Node]; ok && j.State == planner.Running && in.pools[p].member[i] {
 				j.curOn[p] += sh.GPUs

@@ -162,3 +162,34 @@ func TestWideJobDoesNotStarve(t *testing.T) {
 		}
 	}
 }
+
+// TestManyNodeLists: every job with a node list of its own: the rows are bounded, the packer honours every list.
+func TestManyNodeLists(t *testing.T) {
+	nodes := plantest.Nodes(10, 4)
+	var jobs []planner.Job
+	for i := range 300 {
+		j := plantest.Job(i+1, 10, planner.Shape{2})
+		for k := range 9 {
+			if (i+1)>>k&1 == 1 {
+				j.Needs.Exclude = append(j.Needs.Exclude, nodes[k].Name)
+			}
+		}
+		jobs = append(jobs, j)
+	}
+	s := plantest.Snapshot(nodes, jobs...)
+	in := newInstance(s, Config{}.filled())
+	if len(in.pools) != 300 || in.ruled != maxRuled {
+		t.Errorf("%d pools, %d with rows", len(in.pools), in.ruled)
+	}
+	plan := New(Config{}, nil).Plan(context.Background(), s)
+	if v := planner.Check(s, plan); len(v) > 0 || plan.Candidate == "fallback" {
+		t.Errorf("%v %v", v, plan.Scores)
+	}
+	started := 0
+	for _, e := range plan.Entries {
+		started += e.Placement.GPUs()
+	}
+	if started != 40 {
+		t.Errorf("%d of 40 GPUs used", started)
+	}
+}
