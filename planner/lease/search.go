@@ -49,13 +49,15 @@ func (p *Policy) search(ctx context.Context, in *instance, cands []packed, stats
 		stats.Status, stats.Error = "failed", err.Error()
 		return cands
 	}
-	bound := s.relaxed(ctx)
-	if gap(s.best(), bound) > s.lim.Gap {
-		if b, ok := s.exact(ctx); ok {
-			bound = min(bound, b)
+	bound, late := s.relaxed(ctx)
+	if !late { // else the program would not even get past its first relaxation
+		if gap(s.best(), bound) > s.lim.Gap {
+			if b, ok := s.exact(ctx); ok {
+				bound = min(bound, b)
+			}
 		}
+		s.secondStage(ctx, bound)
 	}
-	s.secondStage(ctx, bound)
 	stats.Bound, stats.Gap = s.best(), -1
 	if !math.IsInf(bound, 0) && !math.IsNaN(bound) {
 		stats.Bound, stats.Gap = max(bound, s.best()), gap(s.best(), bound)
@@ -86,7 +88,10 @@ func (s *search) ask(ctx context.Context, m *milp.Model, lim milp.Limits) (milp.
 	sol, err := s.solve(ctx, m, lim)
 	s.stats.Solve += sol.Wall
 	if err != nil {
-		s.stats.Status, s.stats.Error = "failed", err.Error()
+		s.stats.Status, s.stats.Error = status(sol.Status), err.Error()
+		if sol.Status == milp.Optimal { // it cannot be
+			s.stats.Status = "failed"
+		}
 		return sol, false
 	}
 	if len(sol.X) != m.Cols() {
@@ -117,16 +122,18 @@ func status(st milp.Status) string {
 	return "failed"
 }
 
-// relaxed adds the rounded LP relaxation and returns its bound, +Inf when there is none.
-func (s *search) relaxed(ctx context.Context) float64 {
+// relaxed adds the rounded LP relaxation and returns its bound, +Inf when there is none, and whether it ran out of time. It has twice the
+// time, since all else rests on it.
+func (s *search) relaxed(ctx context.Context) (bound float64, late bool) {
 	lim := s.lim
 	lim.Relax = true
+	lim.Time *= 2
 	sol, ok := s.ask(ctx, &s.pr.m, lim)
 	if !ok || sol.Status != milp.Optimal {
-		return math.Inf(1)
+		return math.Inf(1), sol.Status == milp.TimeLimit
 	}
 	s.cands = append(s.cands, s.in.pack("rounded", s.in.rounded(s.pr, sol.X)))
-	return s.pr.m.Objective(sol.X) + s.pr.fixed
+	return s.pr.m.Objective(sol.X) + s.pr.fixed, false
 }
 
 // exact solves the program; when the packer finds no hole for a start, the model is told and the program solved again. The search
