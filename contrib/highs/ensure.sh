@@ -17,7 +17,7 @@ tarball=highs_1.10.0+ds.orig.tar.xz
 sha256=5964fc1ca4f0b23dd45987bbed1838f2e570e96aa624635ac63d277152b6c94a
 suite=trixie
 
-cache=${UNISCHED_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/unisched}
+cache=${UNISCHED_CACHE:-${XDG_CACHE_HOME:-${HOME:?is not set; set UNISCHED_CACHE to a cache folder}/.cache}/unisched}
 prefix=$cache/highs-$version
 
 say() { printf 'highs: %s\n' "$*" >&2; }

@@ -32,10 +32,10 @@ func Main() {
 	}
 	go func() { // standard input ends when the parent does
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(3)
+		abandon()
 	}()
 	// Should the parent be stopped, nobody kills us.
-	time.AfterFunc(4*q.Time+10*time.Second, func() { os.Exit(3) })
+	time.AfterFunc(4*q.Time+10*time.Second, abandon)
 	runtime.LockOSThread() // niceness belongs to the thread that solves
 	if err := restrict(q); err != nil {
 		fail("limits", err)
@@ -44,6 +44,17 @@ func Main() {
 		fail("answer", err)
 	}
 	os.Exit(0)
+}
+
+// abandon ends a child for which nobody waits any more, and removes the folder that its parent made for it.
+func abandon() {
+	dir, err := os.Getwd()
+	_ = os.Remove(incumbentFile)
+	_ = os.Remove(logFile)
+	if err == nil {
+		_ = os.Remove(dir) // only ever an empty folder
+	}
+	os.Exit(3)
 }
 
 func fail(what string, err error) {

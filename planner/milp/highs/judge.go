@@ -1,6 +1,7 @@
 package highs
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -30,10 +31,14 @@ func judge(m *milp.Model, lim milp.Limits, fate fate, left remains) (milp.Soluti
 	default:
 		cause = fmt.Errorf("%w: %s: %w", ErrCrashed, fate.how, cause)
 	}
+	note := cause.Error()
+	if errors.Is(cause, ErrNoSolution) && status != milp.Failed {
+		note = status.String() // there was a solution after all, in the file
+	}
 	for _, inc := range left.incumbents {
 		if x, err := clean(m, inc); err == nil {
 			return settle(m, lim, milp.Solution{
-				Status: status, X: x, Bound: left.bound, Incumbent: true, Note: cause.Error(),
+				Status: status, X: x, Bound: left.bound, Incumbent: true, Note: note,
 			}), nil
 		}
 	}

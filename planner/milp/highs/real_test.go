@@ -196,11 +196,11 @@ func TestCutShort(t *testing.T) {
 		want      milp.Status
 		noteParts string
 	}{
-		{"time limit", Options{}, milp.Limits{Time: 300 * time.Millisecond, Gap: 1e-9}, 0, milp.TimeLimit, "time limit"},
+		{"time limit", Options{}, milp.Limits{Time: time.Second, Gap: 1e-9}, 0, milp.TimeLimit, "time limit"},
 		{"node limit", Options{}, milp.Limits{Time: time.Minute, Nodes: 2, Gap: 1e-9}, 0, milp.NodeLimit, "node limit"},
 		{"killed at the hard deadline", Options{childTime: time.Hour}, milp.Limits{Time: 800 * time.Millisecond, Gap: 1e-9}, 0, milp.TimeLimit, "hard deadline"},
 		{"cancelled", Options{}, milp.Limits{Time: time.Minute, Gap: 1e-9}, 1500 * time.Millisecond, milp.TimeLimit, "killed"},
-		{"nice", Options{Nice: 5}, milp.Limits{Time: 300 * time.Millisecond, Gap: 1e-9}, 0, milp.TimeLimit, "time limit"},
+		{"nice", Options{Nice: 5}, milp.Limits{Time: time.Second, Gap: 1e-9}, 0, milp.TimeLimit, "time limit"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
