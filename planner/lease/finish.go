@@ -124,6 +124,9 @@ func (in *instance) reason(j *job, r packed, ji int, d planner.Decision, c crowd
 		case planner.ReasonMidLease:
 			return planner.Reason{Code: j.pinned, Text: "its lease runs until " + j.LeaseUntil.Format(time.TimeOnly)}
 		case planner.ReasonNoPreempt:
+			if j.Blocked != "" {
+				return planner.Reason{Code: j.pinned, Text: "could not come back: " + j.Blocked}
+			}
 			return planner.Reason{Code: j.pinned, Text: "cannot be preempted"}
 		}
 		return planner.Reason{Code: planner.ReasonRuns, Text: "keeps its place for another lease"}

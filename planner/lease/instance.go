@@ -200,6 +200,8 @@ func (in *instance) constraints(j *job) {
 	case j.State == planner.Running:
 		if code, pinned := in.s.Pinned(*j.Job); pinned {
 			j.pinned = code
+		} else if j.Blocked != "" { // stopped, it could not come back
+			j.pinned = planner.ReasonNoPreempt
 		}
 	case j.State != planner.Waiting:
 		j.idle, j.idleWhy = planner.ReasonBlocked, "is in a state that is not known"
@@ -225,7 +227,8 @@ func (in *instance) times(j *job) {
 	resume := units(e.Resume.Mid)
 	switch {
 	case j.State == planner.Running:
-		j.ov = resume + units(e.Checkpoint.Mid) + units(e.Unsaved)
+		// Work that was not saved counts for one unit at most: never confirming a checkpoint must not make a job untouchable.
+		j.ov = resume + units(e.Checkpoint.Mid) + min(1, units(e.Unsaved))
 	case j.Started:
 		j.ov = resume
 	}

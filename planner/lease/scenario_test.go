@@ -40,6 +40,10 @@ func TestDecisions(t *testing.T) {
 	hopeless := plantest.Strict(plantest.Job(2, 4, four), 2)
 	leaving := running
 	leaving.State = planner.Leaving
+	gamer := plantest.Running(plantest.Job(2, 30, four), at(node("a001", 4)))
+	gamer.Estimate.Unsaved = 1e6 // never confirmed a checkpoint
+	stuck := running
+	stuck.Blocked = "held by its user"
 	broken := plantest.Job(2, 4, four)
 	broken.Estimate.Speeds[0].Speed = planner.Exactly(0)
 	for _, c := range []struct {
@@ -62,6 +66,11 @@ func TestDecisions(t *testing.T) {
 		{"no victim for a blocked job", nodes(1), []planner.Job{running, blocked}, nil, []string{"1 keep runs", "2 wait blocked"}},
 		{"a lost deadline earns less than best effort (case 47)", nodes(1), []planner.Job{plantest.Running(plantest.Job(1, 12, four), at(node("a000", 4))), hopeless}, nil,
 			[]string{"1 keep runs", "2 wait late"}},
+		{"no checkpoint ever confirmed is no shelter (case 47)", nodes(2), []planner.Job{
+			plantest.Running(plantest.Job(1, 20, four), at(node("a000", 4))), gamer, plantest.Strict(plantest.Job(3, 4, four), 6), plantest.Strict(plantest.Job(4, 4, four), 6)}, nil,
+			[]string{"1 stop preempted", "2 stop preempted", "3 start starts", "4 start starts"}},
+		{"who could not come back is not stopped", nodes(1), []planner.Job{stuck, plantest.Strict(plantest.Job(2, 4, four), 6)}, nil,
+			[]string{"1 keep no-preempt", "2 wait full"}},
 		{"equal jobs: who runs stays (case 44)", nodes(1), []planner.Job{running, plantest.Job(2, 50, four)}, nil,
 			[]string{"1 keep runs", "2 wait outbid"}},
 		{"short before long", nodes(1), []planner.Job{plantest.Job(1, 50, four), plantest.Job(2, 3, four)}, nil,
