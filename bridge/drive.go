@@ -181,7 +181,7 @@ func (b *Bridge) plain(rec *Record, job slurm.Job, pending bool) []Action {
 // preemptible.
 func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 	run := rec.Run
-	if job.State != slurm.StateRunning || job.HasFlag(slurm.FlagCompleting) || run.Signalled.IsZero() || run.CheckpointAt.After(run.Signalled) {
+	if job.State != slurm.StateRunning || job.HasFlag(slurm.FlagCompleting) || run.Signalled.IsZero() || run.answered() {
 		return nil
 	}
 	if c.now.Sub(run.Signalled) < c.b.cfg.CheckpointTimeout {
@@ -292,7 +292,7 @@ func requeue(c *cycle, rec *Record, job slurm.Job) []Action {
 	case rec.Phase == Failed && rec.Rerun:
 		return []Action{Rerun{target(rec.ID())}}
 	case rec.Phase == Checkpointing && job.State == slurm.StateRunning && !job.HasFlag(slurm.FlagCompleting) && !rec.Run.Signalled.IsZero() &&
-		rec.Run.CheckpointAt.After(rec.Run.Signalled) && c.now.Sub(rec.Run.CheckpointAt) > max(3*c.b.cfg.Poll, 10*time.Second):
+		rec.Run.answered() && c.now.Sub(rec.Run.CheckpointAt) > max(3*c.b.cfg.Poll, 10*time.Second):
 		return []Action{Requeue{target(rec.ID())}}
 	}
 	return nil

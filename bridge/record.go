@@ -163,6 +163,14 @@ type Stay struct {
 	Profile   bool              `json:"profile,omitempty"`
 }
 
+// clockSkew is what the clocks of nodes may be behind ours.
+const clockSkew = time.Second
+
+// answered reports whether the run has saved a checkpoint since it was asked to. The time of the line is the node's, that of the signal is ours.
+func (r RunProgress) answered() bool {
+	return !r.Signalled.IsZero() && !r.CheckpointAt.Before(r.Signalled.Add(-clockSkew))
+}
+
 // Return is one restart after a run that was cut: a job that loses nothing comes back at the iteration that its checkpoint saved.
 type Return struct {
 	Run     int       `json:"run"`

@@ -43,7 +43,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		c.Unit, c.ProfileTime, c.Delay, c.CheckpointTimeout = 2*time.Minute, time.Minute, 2*time.Minute, time.Minute
 	}
 	c := &chaos{world: newWorld(t, s), rng: rng, expect: map[string]expectation{}}
-	c.down = time.Duration(rng.IntN(240)) * time.Second
+	c.down = time.Duration(rng.IntN(90)) * time.Second // longer, and Slurm forgets what it should have put back
 	if c.timer = rng.IntN(2) == 0; c.timer {
 		c.down = time.Duration(rng.IntN(1800)) * time.Second
 	}
