@@ -342,6 +342,7 @@ func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
 		rec.Changed = changed
 		if rec.Run.Profile && rec.Run.Signalled.IsZero() {
 			rec.Profile = Profile{Done: true, Note: "profile-failed: " + exit}
+			rec.note(now, "profile-failed", exit+": back to the queue with its own request, not profiled again")
 		}
 		rec.Rerun, rec.Why = true, why
 		rec.note(now, "rerun", why)
