@@ -411,6 +411,9 @@ func (b *Bridge) runOver(now time.Time, rec *Record, at time.Time) {
 	if !run.Profile && rec.Phase == Checkpointing {
 		rec.Preemptions++
 	}
+	if run.Profile && !rec.Profile.Done && run.Ready.IsZero() {
+		rec.Profile = Profile{Done: true, Note: "profile given up: it reports no progress"}
+	}
 	if run.Profile && !rec.Profile.Done {
 		b.profileStepOver(now, rec)
 	}

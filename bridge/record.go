@@ -147,6 +147,8 @@ type RunProgress struct {
 	LastAt    time.Time `json:"last_at,omitzero"`
 	// Begin and End bracket the steady iterations that make the speed sample: iteration and time.
 	Signalled    time.Time `json:"signalled,omitzero"`
+	Heard        bool      `json:"heard,omitempty"`  // Slurm or the job says that the signal was delivered
+	Resent       bool      `json:"resent,omitempty"` // it was sent a second time, since nobody did
 	CheckpointAt time.Time `json:"checkpoint_at,omitzero"`
 	SavedIter    int64     `json:"saved_iter"`
 	Rejoined     bool      `json:"rejoined,omitempty"` // its resume was counted
