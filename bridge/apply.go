@@ -323,6 +323,7 @@ type Result struct {
 const (
 	kindJob    = "job"
 	kindFabric = "fabric"
+	kindPast   = "past"
 	kindPaused = "paused"
 	kindIntent = "intent"
 	kindResult = "result"
