@@ -70,7 +70,7 @@ func ScoreForecasts(fs []Forecast, done []Finished) ForecastReport {
 			truth[d.Job] = d
 		}
 	}
-	rep := ForecastReport{Schema: 1, Jumps: Jumps(fs)}
+	rep := ForecastReport{Schema: 1, Groups: []ForecastGroup{}, Jumps: Jumps(fs)}
 	type sum struct{ n, err, bias, cover, finishN, finish float64 }
 	type key struct{ by, value string }
 	sums := map[key]*sum{}

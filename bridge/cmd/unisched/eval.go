@@ -292,7 +292,8 @@ func (a *app) curveReport(r eval.CurveReport) {
 		}
 	}
 	t.write(a.out)
-	fmt.Fprintln(a.out, "ERROR of the estimate, MAX of the rule \"use the last x\"; HOLDS: truths within the 80 % interval.")
+	fmt.Fprintln(a.out, "ERROR of the estimate, MAX that of the rule \"use the last x\";")
+	fmt.Fprintln(a.out, "HOLDS: truths within the 80 % interval.")
 }
 
 func (a *app) evalDurationsCommand(d *evalData) *cobra.Command {

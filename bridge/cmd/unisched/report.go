@@ -80,8 +80,8 @@ func (a *app) forecastReport(r estimator.ForecastReport) {
 		fmt.Fprintln(a.out, "No forecast to score yet: none of a job that has completed.")
 	} else {
 		t.write(a.out)
-		fmt.Fprintln(a.out, "ERROR and BIAS of the run time left; HOLDS: truths within the 80 % interval; END: error of")
-		fmt.Fprintln(a.out, "the time until the end on the clock.")
+		fmt.Fprintln(a.out, "ERROR and BIAS of the run time left; HOLDS: truths within the 80 % interval;")
+		fmt.Fprintln(a.out, "END: error of the time until the end on the clock.")
 	}
 	fmt.Fprintf(a.out, "%d jumps of an estimate, %d forecasts of jobs that go on\n", r.Jumps, r.Pending)
 }
