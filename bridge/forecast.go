@@ -85,6 +85,7 @@ func (b *Bridge) estimate(now time.Time, round bool) {
 		}
 		rec.Estimate = b.lore.fabric.Advance(rec.Estimate, j, rec.Iter-rec.made.iter, now)
 		rec.made.iter = rec.Iter
+		rec.neverSuspended()
 	}
 	slices.SortFunc(stale, func(x, y *Record) int {
 		return cmp.Or(cmp.Compare(x.made.version, y.made.version), cmp.Compare(x.Job, y.Job))
@@ -102,6 +103,14 @@ func (b *Bridge) estimate(now time.Time, round bool) {
 func (b *Bridge) fit(now time.Time, rec *Record, j estimator.Job, in estimateInput) {
 	rec.Estimate = b.lore.fabric.Estimate(b.prime(now, rec, j), now)
 	rec.made = madeFrom{in, b.lore.version, rec.Iter}
+	rec.neverSuspended()
+}
+
+// neverSuspended takes the suspensions out of the estimate of a job that cannot be preempted.
+func (r *Record) neverSuspended() {
+	if r.Wish.Ckpt.None || r.NoPreempt != "" {
+		r.Estimate.Suspensions = 0
+	}
 }
 
 // leftTime is the run time that a job needs from an instant on, in seconds: the three sources of error combined, further resumes and checkpoints included.

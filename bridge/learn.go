@@ -32,6 +32,8 @@ type Taught struct {
 	Doublings int `json:"doublings,omitempty"`
 	// ResumesDue counts the newest measured resumes that were not taught yet.
 	ResumesDue int `json:"resumes_due,omitempty"`
+	// Leases of the run in progress are counted already.
+	Leases int `json:"leases,omitempty"`
 }
 
 // Bounds of one round's learning. A lesson takes about a millisecond.
@@ -119,15 +121,17 @@ func (b *Bridge) skipProfiled(now time.Time, rec *Record) {
 // learn teaches the fabric, once a round, what running jobs have measured since: each when it has seen another shape or twice the iterations, at most maxLessons of them.
 func (b *Bridge) learn(now time.Time) {
 	b.lore.lessons = 0
-	left := maxLessons
+	left, leases := maxLessons, 0
 	for _, id := range b.ids() {
-		if left == 0 {
-			break
-		}
-		if rec := b.records[id]; rec.Phase.Ours() && b.teach(now, rec) {
+		rec := b.records[id]
+		if left > 0 && rec.Phase.Ours() && b.teach(now, rec) {
 			left--
 		}
+		if rec.Phase == Running {
+			leases += rec.newLeases(now, b.cfg.Unit)
+		}
 	}
+	b.learnLeases(now, leases, 0)
 	if !b.lore.dirty {
 		return
 	}
@@ -155,7 +159,7 @@ func (b *Bridge) teach(now time.Time, rec *Record) bool {
 	}
 	b.lore.fabric = b.lore.fabric.Learn(o, now)
 	b.lore.dirty = true
-	rec.Taught = Taught{Shapes: shapes, Doublings: doublings}
+	rec.Taught.Shapes, rec.Taught.Doublings, rec.Taught.ResumesDue = shapes, doublings, 0
 	rec.dirty = true
 	return true
 }
@@ -192,24 +196,45 @@ func (b *Bridge) savingBeside(rec *Record) int {
 	return n
 }
 
-// learnLease counts the leases of a run that is over, and keeps its time on GPUs. Only the last lease of a run may have been cut.
+// learnLease counts the last leases of a run that is over, and keeps its time on GPUs. Only the last one may have been cut.
 func (b *Bridge) learnLease(now time.Time, rec *Record, at time.Time) {
 	run := rec.Run
 	if run.Start.IsZero() || run.Profile || !at.After(run.Start) {
 		return
 	}
 	rec.Held += at.Sub(run.Start).Seconds()
-	if planner.Class(rec.Wish.Class) != planner.BestEffort {
-		return
+	n, cut := rec.newLeases(at, b.cfg.Unit), 0
+	if rec.Phase == Checkpointing && rec.cuttable() {
+		n, cut = max(n, 1), 1
 	}
-	o := estimator.Outcome{LeasesEnded: int(min(at.Sub(run.Start)/b.cfg.Unit, 10000))}
-	if rec.Phase == Checkpointing {
-		o.Cuts, o.LeasesEnded = 1, max(o.LeasesEnded, 1)
-	}
-	if o.LeasesEnded > 0 {
-		b.lore.fabric = b.lore.fabric.Learn(o, now)
+	rec.Taught.Leases = 0
+	b.learnLeases(now, n, cut)
+}
+
+// learnLeases teaches how often the lease of a best-effort job that can be preempted ends in a preemption.
+func (b *Bridge) learnLeases(now time.Time, ended, cuts int) {
+	if ended > 0 {
+		b.lore.fabric = b.lore.fabric.Learn(estimator.Outcome{LeasesEnded: ended, Cuts: cuts}, now)
 		b.lore.dirty = true
 	}
+}
+
+// newLeases counts the leases of the run that have ended by an instant and were not counted before.
+func (r *Record) newLeases(at time.Time, unit time.Duration) int {
+	if r.Run.Start.IsZero() || r.Run.Profile || !r.cuttable() {
+		return 0
+	}
+	n := int(min(max(at.Sub(r.Run.Start), 0)/unit, 100000)) - r.Taught.Leases
+	if n <= 0 {
+		return 0
+	}
+	r.Taught.Leases += n
+	return n
+}
+
+// cuttable reports whether the job is one of those whose leases may end in a preemption.
+func (r *Record) cuttable() bool {
+	return planner.Class(r.Wish.Class) == planner.BestEffort && !r.Wish.Ckpt.None && r.NoPreempt == ""
 }
 
 // heldSeconds is how long the job has held GPUs, profile runs aside.
