@@ -88,6 +88,7 @@ type Bridge struct {
 	boundary time.Time // the last unit boundary that had its round
 	rounded  time.Time // the last round
 	wake     string    // why the next round should come early
+	freeGPUs int       // at the last look
 	plan     planner.Plan
 	snapshot planner.Snapshot
 	counts   ActionCounts
@@ -142,6 +143,7 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	b.judge(now, state)
 	reports := b.takeReports(now, append(b.early, b.parts.Reports()...))
 	b.follow(now, state)
+	b.rouseWhenFreed()
 	b.early = b.stillEarly(b.takeReports(now, reports))
 
 	// 2. Estimate: speed, iterations left and suspension cost of the jobs, when a plan is due; at once for those that are new.

@@ -431,3 +431,18 @@ func (b *Bridge) rouse(why string) {
 		b.wake = why
 	}
 }
+
+// rouseWhenFreed brings a round forward when GPUs came free, whoever held them, and somebody waits.
+func (b *Bridge) rouseWhenFreed() {
+	before := b.freeGPUs
+	b.freeGPUs = b.gpuCount().Free
+	if b.freeGPUs <= before {
+		return
+	}
+	for _, id := range b.ids() {
+		if p := b.records[id].Phase; p == Waiting || p == Admitted || p == Requeueing {
+			b.rouse("GPUs came free")
+			return
+		}
+	}
+}
