@@ -113,11 +113,20 @@ func (r *Record) neverSuspended() {
 	}
 }
 
+// leftFrom is what a leftTime was derived from.
+type leftFrom struct {
+	made        madeFrom
+	iterations  planner.Interval
+	suspensions float64
+	shape       string
+}
+
 // leftTime is the run time that a job needs from an instant on, in seconds: the three sources of error combined, further resumes and checkpoints included.
 type leftTime struct {
 	planner.Interval
 	quantile float64 // the one that deadlines are planned on
 	at       time.Time
+	of       leftFrom
 }
 
 // derive combines an estimate for the shape that the job holds, or would get.
@@ -130,11 +139,17 @@ func (b *Bridge) derive(now time.Time, rec *Record) (leftTime, bool) {
 			}
 		}
 	}
+	of := leftFrom{rec.made, rec.Estimate.Iterations, rec.Estimate.Suspensions, shape.String()}
+	if rec.left.of == of && !rec.left.at.IsZero() { // a waiting job, mostly
+		l := rec.left
+		l.at = now
+		return l, true
+	}
 	d, ok := estimator.DurationOf(rec.Estimate, shape)
 	if !ok {
 		return leftTime{}, false
 	}
-	return leftTime{d.Interval(), d.Quantile(b.cfg.Quantile), now}, true
+	return leftTime{d.Interval(), d.Quantile(b.cfg.Quantile), now, of}, true
 }
 
 // leftOf is the run time that the job needs from now on: combined anew in each round, and counted down between rounds while it runs.
