@@ -336,6 +336,7 @@ type Result struct {
 const (
 	kindJob    = "job"
 	kindFabric = "fabric"
+	kindPast   = "past"
 	kindPaused = "paused"
 	kindIntent = "intent"
 	kindResult = "result"

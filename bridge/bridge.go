@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"unisched/bridge/journal"
-	"unisched/estimator"
 	"unisched/hooks/progress"
 	"unisched/planner"
 	"unisched/slurm"
@@ -73,7 +72,7 @@ type Bridge struct {
 
 	records map[slurm.JobID]*Record
 	past    []*Record // ended, no longer in Slurm: kept for their people, bounded
-	fabric  estimator.Fabric
+	lore    lore
 	early   []progress.JobReport // of runs that Slurm has not shown yet
 	audit   []journal.Entry      // results to be written with the next records
 	gone    []string             // keys of records to be dropped from the journal

@@ -422,6 +422,7 @@ func (b *Bridge) end(now time.Time, rec *Record, p Phase, at time.Time, exit str
 	rec.Changed = Changed{} // an ended job has nothing left to undo; one that is rerun is read anew
 	rec.enter(now, p, rec.Why)
 	rec.note(now, "end", exit)
+	b.remember(now, rec)
 	b.rouse("a job ended")
 }
 
@@ -437,13 +438,15 @@ func (b *Bridge) runOver(now time.Time, rec *Record, at time.Time) {
 		rec.Stays = keep(rec.Stays, maxStays, Stay{rec.Restart, run.Start, at, rec.Placement, run.Profile})
 	}
 	if rec.Phase == Checkpointing && !run.Signalled.IsZero() && at.After(run.Signalled) {
-		s := estimator.SRSample{GPUs: rec.Placement.GPUs(), Nodes: len(rec.Placement), Seconds: at.Sub(run.Signalled).Seconds()}
+		s := estimator.SRSample{GPUs: rec.Placement.GPUs(), Nodes: len(rec.Placement), Seconds: at.Sub(run.Signalled).Seconds(),
+			Bytes: rec.CheckpointBytes, AtOnce: b.savingBeside(rec)}
 		rec.Checkpoints = keep(rec.Checkpoints, maxSR, s)
-		b.fabric = b.fabric.Learn(estimator.Outcome{NewCheckpoints: []estimator.SRSample{s}}, now)
+		b.learnCheckpoint(now, s)
 	}
 	if !run.Profile && rec.Phase == Checkpointing {
 		rec.Preemptions++
 	}
+	b.learnLease(now, rec, at)
 	if run.Profile && !rec.Profile.Done && run.Ready.IsZero() {
 		rec.Profile = Profile{Done: true, Note: "profile given up: it reports no progress"}
 	}

@@ -22,6 +22,8 @@ type CurveOptions struct {
 	Milestones []int
 	// Clock times the fits; nil leaves the times 0.
 	Clock func() time.Time
+	// Progress hears how many of how many extrapolations are done; nil: nobody.
+	Progress func(done, of int)
 }
 
 // CurvePoint is what was measured at one fraction of the runs.
@@ -59,18 +61,27 @@ func Curves(files []File, opt CurveOptions) (CurveReport, error) {
 		return rep, err
 	}
 	if !(opt.Target > 0 && opt.Target <= 1) {
-		return rep, fmt.Errorf("target %v: %w", opt.Target, ErrFormat)
+		return rep, fmt.Errorf("%w: target %v is not within 0..1", ErrOption, opt.Target)
+	}
+	for _, at := range opt.At {
+		if !(at > 0 && at < 1) {
+			return rep, fmt.Errorf("%w: %v of a run is not within 0..1", ErrOption, at)
+		}
 	}
 	groups := map[string][]run{}
 	for _, r := range runs {
 		groups[r.group] = append(groups[r.group], r)
 	}
+	done := 0
 	for _, at := range opt.At {
 		var all []score
 		for _, g := range sortedKeys(groups) {
 			var part []score
 			for _, r := range groups[g] {
 				part = append(part, r.score(at, opt))
+				if done++; opt.Progress != nil {
+					opt.Progress(done, len(runs)*len(opt.At))
+				}
 			}
 			rep.ByGroup[g] = append(rep.ByGroup[g], sumUp(at, part))
 			all = append(all, part...)
@@ -175,7 +186,7 @@ func readCurves(files []File, format string) ([]run, error) {
 		case "steploss":
 			rs, err = steplossRuns(f)
 		default:
-			err = fmt.Errorf("%w: %q", ErrFormat, format)
+			err = fmt.Errorf("%w: format %q is none of pollux, mlperf, steploss", ErrOption, format)
 		}
 		if err != nil {
 			return nil, err
