@@ -60,9 +60,16 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 	}
 	was := rec.clone()
 	b.ahead(c.now, rec, a)
-	if err := b.intend(c.now, rec, a, job); err != nil {
+	if b.unsaved != "" && disruptive(a) {
 		*rec = *was
-		return Skipped, err
+		return Skipped, nil
+	}
+	// What gives a job back may be done without a record: forgotten, it is only done again.
+	if b.unsaved == "" {
+		if err := b.intend(c.now, rec, a, job); err != nil && disruptive(a) {
+			*rec = *was
+			return Skipped, err
+		}
 	}
 	c.left--
 	err = b.call(ctx, rec, a, job)
@@ -352,7 +359,7 @@ func (b *Bridge) intend(now time.Time, rec *Record, a Action, job slurm.Job) err
 		return err
 	}
 	if err := b.parts.Memory.Append(intent, record); err != nil {
-		return fmt.Errorf("intent of job %d: %w", rec.Job, err)
+		return b.notSaved(now, fmt.Errorf("intent of job %d: %w", rec.Job, err))
 	}
 	rec.dirty = false
 	return nil

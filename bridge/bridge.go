@@ -6,7 +6,9 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -82,7 +84,10 @@ type Bridge struct {
 	seen     slurm.State // the newest good snapshot
 	trouble  string
 	suspect  string
-	quiet    int // cycles during which nothing disruptive is done
+	unsaved  string    // why the journal cannot be written, "" when it can
+	since    time.Time // when that began
+	blind    bool      // it has lasted too long: every job is given back
+	quiet    int       // cycles during which nothing disruptive is done
 	paused   bool
 	handsOff bool      // no daemon runs: on nobody is acted, whatever was changed is given back at once
 	boundary time.Time // the last unit boundary that had its round
@@ -128,7 +133,7 @@ func New(cfg Config, parts Parts, from Restored) (*Bridge, error) {
 }
 
 // Step is one cycle: observe, estimate, plan, check, apply. An error means that Slurm could not be read, or the journal not be
-// written; nothing was changed then, and the next Step may come as usual.
+// written; nothing was changed then but what gives jobs back, and the next Step may come as usual.
 func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	b.cycle++
 	defer func() { b.last = now }()
@@ -161,14 +166,16 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	}
 
 	// 4. Apply: from where each job stands towards where the plan wants it.
-	if err := b.persist(now); err != nil {
+	saved := b.persist(now)
+	if errors.Is(saved, journal.ErrLocked) { // another daemon has taken our place: hands off
 		b.publish(now)
-		return err
+		return saved
 	}
 	err = b.act(ctx, now)
-	if saved := b.persist(now); err == nil {
-		err = saved
+	if err == nil {
+		err = b.persist(now)
 	}
+	err = cmp.Or(err, saved)
 	b.publish(now)
 	return err
 }

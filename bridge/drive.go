@@ -135,6 +135,10 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 			rec.enter(c.now, rec.runPhase(), "")
 			return nil
 		}
+		if rec.Run.Signalled.IsZero() && b.unsaved != "" { // it cannot be signalled now
+			rec.enter(c.now, rec.runPhase(), "")
+			return []Action{Unhold{target(run)}}
+		}
 		return c.overdue(rec, job)
 	case Running, Profiling:
 		if rec.Changed.Hold {

@@ -12,8 +12,17 @@ import (
 // compactAt is the size of the journal at which it is written anew.
 const compactAt = 32 << 20
 
-// persist writes what changed since the last call, in one synced append.
+// persist writes what changed since the last call, in one synced append. After a failure it writes everything anew, which mends a journal that was
+// full or removed; until that succeeds nothing disruptive is done, and when it lasts longer than a delay every job is given back to Slurm.
 func (b *Bridge) persist(now time.Time) error {
+	if b.unsaved != "" {
+		err := b.compact(now)
+		if b.blind = err != nil && now.Sub(b.since) > b.cfg.Delay; err == nil {
+			b.unsaved = ""
+			b.log(now, "info", "journal-back", 0, "the journal can be written again")
+		}
+		return err
+	}
 	entries := b.audit
 	b.audit = nil
 	for _, rec := range b.allRecords() {
@@ -35,12 +44,22 @@ func (b *Bridge) persist(now time.Time) error {
 		return nil
 	}
 	if err := b.parts.Memory.Append(entries...); err != nil {
-		return fmt.Errorf("records: %w", err)
+		return b.notSaved(now, fmt.Errorf("records: %w", err))
 	}
 	if b.parts.Memory.Size() > compactAt {
-		return b.compact(now)
+		if err := b.compact(now); err != nil {
+			return b.notSaved(now, err)
+		}
 	}
 	return nil
+}
+
+// notSaved notes that the journal could not be written.
+func (b *Bridge) notSaved(now time.Time, err error) error {
+	b.unsaved, b.since = "the journal cannot be written: "+err.Error(), now
+	b.suspect = b.unsaved
+	b.log(now, "error", "journal", 0, "%v: nothing disruptive is done until it can be written", err)
+	return err
 }
 
 // allRecords are the known jobs in order, then those of the past.

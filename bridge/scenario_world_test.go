@@ -34,6 +34,9 @@ func (m *memory) Append(entries ...journal.Entry) error {
 }
 
 func (m *memory) Compact(entries []journal.Entry) error {
+	if m.fail != nil {
+		return m.fail
+	}
 	m.entries = slices.Clone(entries)
 	return nil
 }

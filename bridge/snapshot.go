@@ -14,7 +14,7 @@ import (
 
 // acts reports whether the stage lets us act on the job. A canary share is chosen by the job's id, so that a job stays in or out for life.
 func (b *Bridge) acts(rec *Record) bool {
-	if b.paused || b.handsOff || rec.Releasing {
+	if b.paused || b.handsOff || b.blind || rec.Releasing {
 		return false
 	}
 	level := slices.Index(stages, b.cfg.Stage)
