@@ -79,6 +79,7 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 		b.back(c.now, rec, was, a, err)
 	case Unknown:
 		b.counts.Unknown++
+		rec.DoubtTill = c.now.Add(doubtFor)
 		rec.note(c.now, "unknown", fmt.Sprintf("%s: %v", a.Name(), err))
 		b.log(c.now, "warn", "unknown-outcome", rec.Job, "%s: %v", a.Name(), err)
 	}
@@ -160,7 +161,7 @@ func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job slurm.Job)
 	cl, ref := b.parts.Cluster, job.Ref()
 	switch a := a.(type) {
 	case Delay:
-		return cl.Update(ctx, ref, slurm.Update{BeginTime: slurm.Some(a.Until)})
+		return cl.Update(ctx, ref, slurm.Update{BeginTime: slurm.Some(later(a.Until, rec.Original.Begin))})
 	case Start:
 		return cl.Update(ctx, ref, b.startUpdate(rec, a, job))
 	case Hold:
@@ -171,7 +172,7 @@ func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job slurm.Job)
 		return cl.Update(ctx, ref, slurm.Update{Hold: slurm.Some(false)})
 	case Settle:
 		u := restoreRequest(rec, job)
-		u.BeginTime = slurm.Some(a.Until)
+		u.BeginTime = slurm.Some(later(a.Until, rec.Original.Begin))
 		if job.Held && rec.Changed.Hold {
 			u.Hold = slurm.Some(false)
 		}
@@ -186,6 +187,14 @@ func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job slurm.Job)
 		return cl.Update(ctx, ref, restoreUpdate(rec, job))
 	}
 	panic(fmt.Sprintf("bridge: action %T is not in call", a))
+}
+
+// later is the later of two times: the user's own begin time wins over an earlier one of ours.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // startUpdate is the whole of a start in one call.

@@ -135,6 +135,11 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 
 	// 1. Observe: what people ordered, what Slurm shows, what the nodes report.
 	b.takeOrders(now)
+	if b.last.IsZero() { // the last call of the process before may still be under way
+		for _, rec := range b.records {
+			rec.DoubtTill = now.Add(doubtFor)
+		}
+	}
 	state, err := b.parts.Cluster.State(ctx, now)
 	if err != nil {
 		b.troubled(now, err)

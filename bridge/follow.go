@@ -192,7 +192,7 @@ func (b *Bridge) runBegins(now time.Time, rec *Record, job slurm.Job) {
 		rec.Profile.Steps, rec.Profile.Done = nil, true
 		rec.Profile.Note = "started by Slurm before it was profiled"
 	}
-	rec.Started = true
+	rec.Started, rec.StartFailures = true, 0
 	rec.Placement = placementOf(job)
 	rec.enter(now, phase, why)
 	rec.note(now, "start", fmt.Sprintf("on %s", rec.Placement))
@@ -214,6 +214,7 @@ func placementOf(job slurm.Job) planner.Placement {
 // followPending handles a job that Slurm shows pending.
 func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 	if rec.Phase.OnGPUs() || job.Restarts != rec.Restart {
+		rec.loops(now)
 		at := job.Submit // a requeue sets the submit time, when the nodes are done with the run
 		if !at.After(rec.Run.Start) {
 			at = now
@@ -234,11 +235,33 @@ func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 	if rec.Phase.Ended() { // put back into the queue by somebody
 		rec.enter(now, Requeueing, "")
 	}
+	b.adopt(now, rec, job)
 	b.readBlocks(now, rec, job)
 	if rec.Phase == Admitted && rec.Profile.Needed() && rec.Blocked == "" && b.acts(rec) && now.Sub(rec.Since) > profilePatience*b.cfg.Unit {
 		b.profileStepSkipped(now, rec)
 	}
 }
+
+// loops notes how a run went that is back in the queue. One that came back by itself without having done anything, again and again, waits longer each
+// time: what we do to a begin time takes away the two minutes that Slurm would have put in between.
+func (r *Record) loops(now time.Time) {
+	run := r.Run
+	switch {
+	case !r.Phase.OnGPUs() && r.Phase != Starting || !run.Signalled.IsZero():
+		return
+	case run.LastIter > run.FirstIter || run.CheckpointAt.After(run.Start):
+		r.Loops = 0
+		return
+	}
+	if r.Loops++; r.Loops > 1 {
+		r.BlockedTill = now.Add(backoff(r.Loops - 2))
+		r.Blocked = fmt.Sprintf("it came back to the queue by itself %d times in a row without an iteration", r.Loops)
+		r.note(now, "loops", r.Blocked)
+	}
+}
+
+// backoff is how long to wait after so many failures more than the first: 15 s, doubled each time, 16 minutes at most.
+func backoff(n int) time.Duration { return 15 * time.Second << max(min(n, 6), 0) }
 
 // queuePhase is Waiting, or Admitted while the job still has to be profiled.
 func (b *Bridge) queuePhase(rec *Record) Phase {
@@ -252,9 +275,13 @@ func (b *Bridge) queuePhase(rec *Record) Phase {
 var limitReasons = []string{"Assoc", "QOS", "MaxMem", "Licenses", "Reservation", "Partition", "InvalidAccount", "InvalidQOS", "JobArrayTaskLimit",
 	"DeadLine", "AccountNotAllowed", "BadConstraints", "launch_failed_requeued_held", "MaxSubmit", "JobHoldMaxRequeue"}
 
+func limitReason(reason string) bool {
+	return slices.ContainsFunc(limitReasons, func(p string) bool { return strings.HasPrefix(reason, p) })
+}
+
 // readBlocks finds out whether something that is not ours keeps the job from starting.
 func (b *Bridge) readBlocks(now time.Time, rec *Record, job slurm.Job) {
-	limited := slices.ContainsFunc(limitReasons, func(p string) bool { return strings.HasPrefix(job.Reason, p) })
+	limited := limitReason(job.Reason)
 	why := ""
 	switch {
 	case job.Held && !rec.Changed.Hold && rec.Phase != Starting:
@@ -282,6 +309,10 @@ func (b *Bridge) userBegin(now time.Time, rec *Record, job slurm.Job) bool {
 		return false
 	}
 	if job.Begin.Equal(rec.Original.Begin) {
+		return true
+	}
+	if rec.Phase == Starting && !now.Before(rec.DoubtTill) && !job.Begin.Equal(rec.BeginWas) {
+		rec.Original.Begin, rec.dirty = job.Begin, true // we had taken it off
 		return true
 	}
 	if rec.Changed.Begin.IsZero() || job.Begin.Equal(rec.Changed.Begin) || job.Begin.Equal(rec.BeginWas) {
@@ -359,6 +390,8 @@ func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
 	}
 	signalled := !rec.Run.Signalled.IsZero()
 	switch {
+	case !job.Requeue: // its user has switched that off since
+		return ""
 	case job.State == slurm.StateCompleted && signalled && rec.Wish.Stop.Iterations > 0 && rec.Run.answered() && rec.Run.SavedIter < rec.Wish.Stop.Iterations:
 		return "it saved a checkpoint and exited 0 instead of the agreed code"
 	case job.State == slurm.StateCompleted:

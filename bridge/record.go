@@ -89,6 +89,12 @@ type Record struct {
 	// BeginWas is the begin time that our last delay replaced: Slurm may still show it.
 	BeginWas time.Time `json:"begin_was,omitzero"`
 
+	// DoubtTill is until when a call of ours with an unknown outcome may still arrive.
+	DoubtTill time.Time `json:"doubt_till,omitzero"`
+	// StartFailures counts starts in a row that Slurm did not carry out, Loops runs in a row that went back to the queue by themselves without progress.
+	StartFailures int `json:"start_failures,omitempty"`
+	Loops         int `json:"loops,omitempty"`
+
 	dirty bool
 	made  madeFrom // of Estimate
 	left  leftTime // derived from Estimate

@@ -157,6 +157,8 @@ func needsOf(rec *Record, job slurm.Job) planner.Needs {
 	}
 	if fixedNodes(rec.Original) && rec.Original.Nodes.Min > 0 && !rec.Wish.Elastic() {
 		n.MaxNodes = rec.Original.Nodes.Min
+	} else if !rec.Wish.Elastic() {
+		n.MaxNodes = rec.Original.Nodes.Max
 	}
 	if rule, err := constraintOf(job.Constraint); err == nil {
 		n.Features = rule.all
