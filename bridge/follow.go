@@ -44,9 +44,12 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 			continue
 		}
 		// Slurm forgets a job MinJobAge after its end: it ended while nobody was looking.
-		b.end(now, rec, Completed, now, "no longer known to Slurm")
+		b.end(now, rec, Completed, now, endUnseen)
 	}
 }
+
+// endUnseen is the exit of a job that ended while nobody was looking: neither when nor how is known.
+const endUnseen = "no longer known to Slurm"
 
 // ids are the known jobs in order: ranging over the map never decides anything.
 func (b *Bridge) ids() []slurm.JobID {

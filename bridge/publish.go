@@ -89,7 +89,7 @@ func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
 // outlook fills in what is expected of a job, or how its deadlines came out.
 func (b *Bridge) outlook(v *JobView, now time.Time, rec *Record) {
 	if rec.Phase.Ended() {
-		if len(v.Tiers) > 0 {
+		if len(v.Tiers) > 0 && rec.Exit != endUnseen {
 			met := -1
 			if rec.Phase == Completed {
 				met = slices.IndexFunc(v.Tiers, func(t planner.Tier) bool { return !rec.Ended.After(t.At) })
