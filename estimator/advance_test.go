@@ -63,33 +63,3 @@ func TestHistoryRestore(t *testing.T) {
 		t.Errorf("%d pasts restored", len(got.Pasts))
 	}
 }
-
-// The draws of a crossing lie on reports: one that is nearly certain is as wide as the distance of two, one spread over three reports holds the outer ones only when
-// they are likely enough.
-func TestIntervalOfAtoms(t *testing.T) {
-	draws := func(early, at, late int) Crossing {
-		c := Crossing{Gap: 10}
-		for i, n := range []int{early, at, late} {
-			for range n {
-				c.At = append(c.At, float64(90+10*i))
-			}
-		}
-		return c
-	}
-	for _, tt := range []struct {
-		name     string
-		c        Crossing
-		holds90  bool
-		holds110 bool
-	}{
-		{"sure", draws(0, 100, 0), false, false},
-		{"one in ten early", draws(10, 90, 0), false, false},
-		{"one in three early", draws(33, 67, 0), true, false},
-		{"both sides", draws(30, 40, 30), true, true},
-	} {
-		i := tt.c.Interval()
-		if i.Mid != 100 || (i.Low <= 90) != tt.holds90 || (i.High >= 110) != tt.holds110 || i.High-i.Low < 10 {
-			t.Errorf("%s: %+v", tt.name, i)
-		}
-	}
-}

@@ -33,22 +33,11 @@ type FamilyWeight struct {
 	Weight float64
 }
 
-// Interval is the 80 % interval of the crossing iteration. The draws lie on the grid of the reports, where plain quantiles would take in whole atoms and so hold too much: each is
-// spread over the distance of two reports first (the mid-P convention). It is never narrower than that distance, as nobody knows what happens between two reports.
+// Interval is the 80 % interval of the crossing iteration. It is never narrower than the distance of two reports, as nobody knows what happens between them.
 func (c Crossing) Interval() planner.Interval {
-	spread := make([]float64, len(c.At))
-	for i, x := range c.At {
-		_, f := math.Modf(float64(i) * goldenRatio)
-		spread[i] = x + (f-0.5)*c.Gap
-	}
-	slices.Sort(spread)
 	mid := c.Quantile(0.5)
-	s := Crossing{At: spread}
-	return planner.Interval{Low: min(s.Quantile(0.1), mid-c.Gap/2), Mid: mid, High: max(s.Quantile(0.9), mid+c.Gap/2)}
+	return planner.Interval{Low: min(c.Quantile(0.1), mid-c.Gap/2), Mid: mid, High: max(c.Quantile(0.9), mid+c.Gap/2)}
 }
-
-// goldenRatio spreads evenly whatever the number of points.
-const goldenRatio = 0.6180339887498949
 
 // Quantile of the crossing iteration.
 func (c Crossing) Quantile(q float64) float64 {
@@ -75,9 +64,9 @@ const (
 	// sharpen narrows the distribution about its median. The ensemble is wider than its errors: its members disagree more with each other than the
 	// ensemble with the truth. A short extrapolation is narrowed less, by sharpenNear, since there the noise of single reports decides; so is one to more than twice
 	// what was seen, by sharpenFar. Measured on published curves, not derived.
-	sharpen     = 0.55
-	sharpenFar  = 0.3
-	sharpenNear = 0.15
+	sharpen     = 0.5
+	sharpenFar  = 0.375
+	sharpenNear = 0.25
 	milestoneTo = 3 // passed milestones fitted, at most
 )
 

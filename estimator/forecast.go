@@ -31,7 +31,7 @@ type Finished struct {
 
 // ForecastGroup is the accuracy of a group of forecasts.
 type ForecastGroup struct {
-	// By is "all", "class", "gpus" or "age"; Value the value of the group.
+	// By is "all", "class", "gpus", "age", "age class" or "age gpus"; Value the value of the group ("50% strict", "25% 5-8").
 	By    string `json:"by"`
 	Value string `json:"value"`
 	N     int    `json:"n"`
@@ -58,6 +58,18 @@ var ages = []struct {
 	below float64
 	name  string
 }{{0.125, "start"}, {0.375, "25%"}, {0.625, "50%"}, {0.875, "75%"}, {math.Inf(1), "end"}}
+
+// doubling is the range of GPU counts between two powers of two: 1, 2, 3-4, 5-8, ...
+func doubling(gpus int) string {
+	high := 1
+	for high < gpus && high < 1<<20 {
+		high *= 2
+	}
+	if high <= 2 {
+		return itoa(high)
+	}
+	return itoa(high/2+1) + "-" + itoa(high)
+}
 
 // minLeft is the shortest remaining duration, in seconds, that a relative error makes sense of.
 const minLeft = 1
@@ -93,7 +105,8 @@ func ScoreForecasts(fs []Forecast, done []Finished) ForecastReport {
 		rel := (f.Left.Mid - left) / left
 		until := end.At.Sub(f.At).Seconds()
 		timed := !f.Finish.IsZero() && !end.At.IsZero() && until >= minLeft
-		for _, k := range []key{{"all", ""}, {"class", string(f.Class)}, {"gpus", itoa(f.GPUs)}, {"age", age}} {
+		for _, k := range []key{{"all", ""}, {"class", string(f.Class)}, {"gpus", itoa(f.GPUs)}, {"age", age},
+			{"age class", age + " " + string(f.Class)}, {"age gpus", age + " " + doubling(f.GPUs)}} {
 			s := sums[k]
 			if s == nil {
 				s = &sum{}

@@ -203,11 +203,24 @@ func polluxRuns(f File) ([]run, error) {
 		return nil, err
 	}
 	group, _, _ := strings.Cut(f.base(), "-")
-	r := run{group: group, up: true, unit: 1}
+	r := run{group: group, unit: 1}
 	for i, row := range t.rows {
 		r.add(t.number(row, "iteration"), float64(i+1), t.number(row, "metric"))
 	}
-	return []run{r.sorted()}, nil
+	r = r.sorted()
+	r.up = r.rises()
+	return []run{r}, nil
+}
+
+// rises tells an accuracy from an error rate: the last third of the reports lies above the first one.
+func (r run) rises() bool {
+	n := len(r.points)
+	k := (n + 2) / 3
+	sum := 0.0
+	for i := range k {
+		sum += r.points[n-1-i].Value - r.points[i].Value
+	}
+	return sum >= 0
 }
 
 // mlperfRuns is one run for each submitter, system, benchmark and run number; the group is the benchmark.

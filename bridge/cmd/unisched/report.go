@@ -68,7 +68,7 @@ func (a *app) instant(s string) (time.Time, error) {
 // forecastReport prints the scores of forecasts.
 func (a *app) forecastReport(r estimator.ForecastReport) {
 	pct := func(v float64, sign string) string { return fmt.Sprintf("%"+sign+".1f", 100*v) }
-	t := table{head: []string{"BY", "", "FORECASTS", "ERROR, %", "BIAS, %", "HOLDS, %", "END, %"}, bound: []int{8, 12, 9, 8, 8, 8, 8}, flex: 1}
+	t := table{head: []string{"BY", "", "FORECASTS", "ERROR, %", "BIAS, %", "HOLDS, %", "END, %"}, bound: []int{9, 16, 9, 8, 8, 8, 8}, flex: 1}
 	for _, g := range r.Groups {
 		end := "-"
 		if g.FinishN > 0 {

@@ -34,7 +34,7 @@ func view() *bridge.View {
 				SlurmState: "RUNNING", GPUs: 4, Placement: share("n1", 4), LeaseUntil: in(3 * time.Minute), Submitted: in(-time.Hour),
 				Tiers:    []planner.Tier{{At: in(6 * time.Hour), Value: 100}},
 				Target:   bridge.Target{Decision: planner.Keep, Placement: share("n1", 4), Reason: planner.Reason{Code: planner.ReasonRuns, Text: "holds a lease and keeps it"}},
-				Estimate: estimate, Forecast: in(50 * time.Minute), Laxity: 5*time.Hour + 10*time.Minute, Iter: 1200, SavedIter: 1100, Preemptions: 1,
+				Estimate: estimate, Forecast: in(50 * time.Minute), ForecastLow: in(46 * time.Minute), ForecastHigh: in(58 * time.Minute), Laxity: 5*time.Hour + 10*time.Minute, Iter: 1200, SavedIter: 1100, Preemptions: 1,
 				GPUSeconds: 7200, Stop: "after 9000 iterations", Profile: bridge.Profile{Done: true, Note: "1+2+2"},
 				Forecasts: []estimator.Forecast{{Job: 12, Class: planner.Strict, GPUs: 4, At: in(-time.Minute), Left: planner.Exactly(3000), Ran: 540}},
 				Returns:   []bridge.Return{{Run: 1, Reached: 1100, Saved: 1100, Resumed: 1100}}, Changed: bridge.Changed{Nice: true, NiceIs: 100},
