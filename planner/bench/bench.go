@@ -23,12 +23,13 @@ type Result struct {
 	SLOTotal  int     `json:"slo_total"`
 	// Greedy is the best plain list scheduler (EDF, LLF, SRSF), GreedyCandidates the best of our own ways to plan without a solver, which do know
 	// the model's rows.
-	Greedy           Greedy `json:"greedy"`
-	GreedyCandidates Greedy `json:"greedy_candidates"`
-	Rows             int    `json:"rows"`
-	Cols             int    `json:"cols"`
-	Nonzeros         int    `json:"nonzeros"`
-	Status           string `json:"status"`
+	Greedy           Greedy   `json:"greedy"`
+	GreedyCandidates Greedy   `json:"greedy_candidates"`
+	Rivals           []Greedy `json:"rivals"` // every plain one
+	Rows             int      `json:"rows"`
+	Cols             int      `json:"cols"`
+	Nonzeros         int      `json:"nonzeros"`
+	Status           string   `json:"status"`
 	// PeakRSSMB is for the caller to fill: parent and child.
 	PeakRSSMB float64 `json:"peak_rss_mb"`
 
@@ -40,6 +41,8 @@ type Greedy struct {
 	Name      string  `json:"name"`
 	Objective float64 `json:"objective"`
 	SLOMet    int     `json:"slo_met"`
+	// OwnOrder is what a plain scheduler meets when it goes on as it began (0 for our own).
+	OwnOrder int `json:"slo_met_own_order,omitempty"`
 }
 
 // Run plans one snapshot with the solver and, outside the time measured, without it. clock measures; solve is the solver under test.
@@ -61,7 +64,8 @@ func Run(ctx context.Context, s planner.Snapshot, cfg lease.Config, solve milp.S
 		}
 	}
 	r.SLOMet = metBy(s, lease.PlayOut(s, plan, cfg))
-	r.Greedy = plain(s, cfg)
+	r.Rivals = plain(s, cfg)
+	r.Greedy = best(r.Rivals)
 	own := lease.New(cfg, nil).Plan(ctx, s)
 	r.GreedyCandidates = Greedy{Name: own.Candidate, Objective: own.Objective, SLOMet: metBy(s, lease.PlayOut(s, own, cfg))}
 	return r

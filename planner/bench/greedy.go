@@ -34,15 +34,32 @@ func due(j planner.Job, now time.Time) float64 {
 	return math.MaxFloat32
 }
 
-// plain plays every rival to the end and returns the best: by deadlines met, then by what its choice earns in the model.
-func plain(s planner.Snapshot, cfg lease.Config) Greedy {
+// plain plays every rival to the end. Met is the best of three ways to go on after its first round, so that nobody can say it was held back: in its
+// own order, with the tiers that this met as the selection of the list scheduler that plays all plans, and with every job selected.
+func plain(s planner.Snapshot, cfg lease.Config) []Greedy {
 	var all []Greedy
 	for _, r := range rivals {
 		p, ends := lease.PlayList(s, cfg, func(j planner.Job, w lease.Work, now time.Time) float64 { return r.key(s, j, w, now) })
-		again := metBy(s, lease.PlayOut(s, p, cfg))
-		all = append(all, Greedy{Name: r.name, Objective: p.Objective, SLOMet: max(metBy(s, ends), again)})
+		g := Greedy{Name: r.name, Objective: p.Objective, OwnOrder: metBy(s, ends)}
+		g.SLOMet = max(g.OwnOrder, metBy(s, lease.PlayOut(s, p, cfg)))
+		for i, j := range s.Jobs {
+			if j.Class.SLO() && len(j.Tiers) > 0 {
+				p.Entries[i].Tier = 0
+			}
+		}
+		g.SLOMet = max(g.SLOMet, metBy(s, lease.PlayOut(s, p, cfg)))
+		all = append(all, g)
 	}
-	return slices.MaxFunc(all, func(a, b Greedy) int {
+	return all
+}
+
+// best is the one that meets most deadlines, then earns most; with the highest objective of any.
+func best(all []Greedy) Greedy {
+	top := slices.MaxFunc(all, func(a, b Greedy) int {
 		return cmp.Or(cmp.Compare(a.SLOMet, b.SLOMet), cmp.Compare(a.Objective, b.Objective))
 	})
+	for _, g := range all {
+		top.Objective = max(top.Objective, g.Objective)
+	}
+	return top
 }

@@ -235,11 +235,22 @@ func (f *forecast) slack(ji int, now float64) float64 {
 	return f.in.jobs[ji].due[f.tier[ji]] - now - f.left[ji]
 }
 
+// tooSlow reports that a job would lose, on a slower shape, the tier that it can still meet on its best one: it rather waits for a hole of
+// the right form. Without this rule most of the deadlines that a good plan counts on are lost as it unrolls.
+func (f *forecast) tooSlow(ji int, o option, t time.Time) bool {
+	if f.tier[ji] < 0 || o.phi >= 1 {
+		return false
+	}
+	now := t.Sub(f.in.s.Now).Seconds() / f.in.unit
+	due := f.in.jobs[ji].due[f.tier[ji]]
+	return now+f.left[ji] <= due && now+f.left[ji]/o.phi > due
+}
+
 // try seats a waiting job on free nodes.
 func (f *forecast) try(ji int, t time.Time) bool {
 	j := &f.in.jobs[ji]
 	for _, o := range j.opts {
-		if f.full[o.like] {
+		if f.full[o.like] || f.tooSlow(ji, o, t) {
 			continue
 		}
 		if p, ok := f.floor.place(j, o); ok {
