@@ -86,7 +86,7 @@ func (in *instance) columns(j *job) {
 	// A job that is held back by somebody else claims nothing of the future; one that is only leaving does.
 	if j.Class.SLO() && !j.Foreign && (j.idle == "" || j.idle == planner.ReasonLeaving) {
 		most := 4
-		if len(in.jobs) > 1500 { // keeps the model small
+		if in.large() { // keeps the model small
 			most = 2
 		}
 		tiers = j.openTiers(ws, most)
@@ -104,12 +104,18 @@ func (in *instance) columns(j *job) {
 		if w.kind == wait || j.pinned != "" && w.kind == keep {
 			j.base = len(j.cols)
 		}
+		if in.large() && w.kind == start && len(tiers) > 0 && !j.opts[w.opt].shape.Equal(j.opts[0].shape) {
+			continue // who counts on no tier may take its best shape; the packer knows the others
+		}
 		j.cols = append(j.cols, column{w.kind, w.opt, -1, earn, 0, w.gpus, w.pool, w.left, 0, holds})
 	}
 	if len(j.cols) == 0 { // a job without any way waits
 		j.base, j.cols = 0, []column{{kind: wait, opt: -1, tier: -1, pool: -1}}
 	}
 }
+
+// large reports an instance whose model is kept smaller by leaving out what hardly ever decides.
+func (in *instance) large() bool { return len(in.jobs) > 1500 }
 
 // trust is how much of a tier's value counts when its slack is less than the margins ask for: a plan that waits until the last moment loses
 // deadlines to whatever it did not foresee.

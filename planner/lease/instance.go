@@ -304,16 +304,19 @@ func (in *instance) pickTaus() {
 			}
 		}
 	}
-	step := float64(max(2, in.lead))
-	for tau := float64(in.lead) + step; len(in.taus) < 60; {
+	step, growth := float64(max(2, in.lead)), 1.25
+	if in.large() {
+		step, growth = 2*step, 1.5
+	}
+	for tau := float64(in.lead) + float64(max(2, in.lead)); len(in.taus) < 60; {
 		in.taus = append(in.taus, tau)
 		if tau >= last {
 			break
 		}
-		if tau < 12*step {
+		if tau < 24 {
 			tau += step
 		} else {
-			tau *= 1.25
+			tau *= growth
 		}
 	}
 }

@@ -259,13 +259,17 @@ func (s *search) secondStage(ctx context.Context, bound float64) {
 			}
 		}
 	}
+	small, whole := m.Reduce()
 	before, lim := *s.stats, s.lim
-	lim.Gap, lim.Time = 5*lim.Gap, lim.Time/2
-	sol, ok := s.ask(ctx, &m, lim)
+	lim.Gap, lim.Time, lim.Relax = 5*lim.Gap, lim.Time/2, s.in.large()
+	sol, ok := s.ask(ctx, small, lim)
 	before.Solve = s.stats.Solve
 	*s.stats = before // the first stage's status stands
-	if ok {
-		s.cands = append(s.cands, s.in.pack("second", s.pr.choice(sol.X)))
+	switch {
+	case ok && lim.Relax && sol.Status == milp.Optimal:
+		s.cands = append(s.cands, s.in.pack("second", s.in.rounded(s.pr, whole(sol.X))))
+	case ok && !lim.Relax:
+		s.cands = append(s.cands, s.in.pack("second", s.pr.choice(whole(sol.X))))
 	}
 }
 
