@@ -34,8 +34,8 @@ func due(j planner.Job, now time.Time) float64 {
 	return math.MaxFloat32
 }
 
-// plain plays every rival to the end. Met is the best of three ways to go on after its first round, so that nobody can say it was held back: in its
-// own order, with the tiers that this met as the selection of the list scheduler that plays all plans, and with every job selected.
+// plain plays every rival to the end. SLOMet is the better of two ways to go on: in its own order,
+// and with the tiers that this met as the selection of the list scheduler that plays all plans.
 func plain(s planner.Snapshot, cfg lease.Config) []Greedy {
 	var all []Greedy
 	for _, r := range rivals {
@@ -47,7 +47,7 @@ func plain(s planner.Snapshot, cfg lease.Config) []Greedy {
 				p.Entries[i].Tier = 0
 			}
 		}
-		g.SLOMet = max(g.SLOMet, metBy(s, lease.PlayOut(s, p, cfg)))
+		g.AllSelected = metBy(s, lease.PlayOut(s, p, cfg))
 		all = append(all, g)
 	}
 	return all

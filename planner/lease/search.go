@@ -43,11 +43,11 @@ func (p *Policy) search(ctx context.Context, in *instance, cands []packed, stats
 	}
 	if pr.m.Cols() == 0 {
 		stats.Status = "optimal"
-		return cands
+		return s.cands
 	}
 	if err := pr.m.Validate(); err != nil {
 		stats.Status, stats.Error = "failed", err.Error()
-		return cands
+		return s.cands
 	}
 	bound, late := s.relaxed(ctx)
 	if !late { // else the program would not even get past its first relaxation
@@ -245,6 +245,7 @@ func (s *search) secondStage(ctx context.Context, bound float64) {
 	if s.in.cfg.OneStage || bound-lead.obj <= s.lim.Gap*max(rest, 1) {
 		return
 	}
+	// Of a large instance the relaxation is solved and rounded: what is decided here is worth little, and never a deadline.
 	m := s.pr.m
 	m.Obj, m.ColHi = slices.Clone(m.Obj), slices.Clone(m.ColHi)
 	for ji := range s.in.jobs {
