@@ -97,7 +97,7 @@ func (in *instance) columns(j *job) {
 		earn, holds := in.earn(j, w), w.kind != wait && (j.Foreign || !j.Preemptible)
 		for _, t := range tiers {
 			if w.finish <= j.due[t] {
-				value := reward.Weight(*j.Job) * in.cfg.Reward.Tier(j.Tiers[t].Value)
+				value := reward.Weight(*j.Job) * j.reaches() * in.cfg.Reward.Tier(j.Tiers[t].Value)
 				j.cols = append(j.cols, column{w.kind, w.opt, t, value*in.trust(w, j.due[t]) + earn, value, w.gpus, w.pool, w.left, j.due[t], holds})
 			}
 		}
@@ -144,6 +144,14 @@ func (j *job) openTiers(ws []way, most int) []int {
 	return open
 }
 
+// reaches is the probability that the job ends as its user wants it to; what it earns by ending counts only with it. Nothing known: 1.
+func (j *job) reaches() float64 {
+	if p := j.Estimate.Reaches; p > 0 && p < 1 && !j.Foreign {
+		return p
+	}
+	return 1
+}
+
 // earn is the reward of a way besides deadlines: work done in this unit as a part of what is left, ageing, and for a job that is kept the
 // cost of the suspension that it is spared.
 func (in *instance) earn(j *job, w way) float64 {
@@ -151,7 +159,7 @@ func (in *instance) earn(j *job, w way) float64 {
 		return 0
 	}
 	r, weight := in.cfg.Reward, reward.Weight(*j.Job)
-	done, saved := reward.Done(j.n, 1, w.phi), 0.0
+	done, saved := reward.Done(j.n, 1, w.phi)*j.reaches(), 0.0
 	if w.kind == keep {
 		saved = reward.Saved(j.n, j.ov)
 	}

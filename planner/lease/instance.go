@@ -241,6 +241,9 @@ func (in *instance) times(j *job) {
 		work = units(sec)
 	}
 	suspensions := min(max(0, finite(e.Suspensions)), 1000)
+	if limit := j.TimeLeft.Seconds() / in.unit; limit > 0 && !j.Foreign { // every run ends at its time limit
+		suspensions = min(suspensions+math.Floor(min(work/limit, 1000)), 1000)
+	}
 	j.n = min(max(work, 1e-3)+suspensions*resume+j.ov, maxUnits)
 	for _, t := range j.Tiers {
 		j.due = append(j.due, min(max(t.At.Sub(in.s.Now).Seconds()/in.unit, -maxUnits), maxUnits))
