@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -191,7 +190,6 @@ func (p *ahead) obey() {
 	for i := range r.order {
 		r.jobs[r.order[i]].pos = math.MaxInt
 	}
-	slices.SortStableFunc(now, func(a, b int) int { return cmp.Compare(boolInt(r.jobs[b].running()), boolInt(r.jobs[a].running())) })
 	r.order = append(r.order[:0], now...)
 	for pos, i := range r.order {
 		r.jobs[i].pos = pos
@@ -211,11 +209,4 @@ func (p *ahead) starts0() []int {
 		}
 	}
 	return append(now, left...)
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"math"
+	"os"
 	"slices"
 	"time"
 
@@ -28,6 +29,8 @@ type chronus struct {
 	length time.Duration // of a lease, a multiple of the unit
 	claims []claim
 	free   []int // GPUs by lease, from origin
+	left   []int // the same, while claims are packed
+	taken  []int
 }
 
 // claim is a deadline job that asks for leases.
@@ -38,6 +41,7 @@ type claim struct {
 	gpus     int // rounded
 	value    float64
 	accepted bool
+	shaky    bool  // accepted, but its leases cannot all be packed any more
 	given    []int // leases assigned, rising
 }
 
@@ -169,6 +173,9 @@ func (p *chronus) usable(at time.Time) int {
 	if !at.After(p.origin) {
 		return 0
 	}
+	if os.Getenv("INC") != "" {
+		return int(min(at.Sub(p.origin)/p.length+1, chronusHorizon))
+	}
 	return int(min(at.Sub(p.origin)/p.length, chronusHorizon))
 }
 
@@ -190,7 +197,7 @@ func (p *chronus) admit() {
 		}
 	}
 	slices.SortStableFunc(waiting, func(a, b int) int { return p.claims[a].job.Submitted.Compare(p.claims[b].job.Submitted) })
-	left, sound := p.packed(nil)
+	left, _ := p.packed(nil)
 	for _, k := range waiting {
 		c := &p.claims[k]
 		p.promised[c.job.Run.Job] = time.Time{}
@@ -203,16 +210,15 @@ func (p *chronus) admit() {
 			if c.need > c.last {
 				continue
 			}
-			if sound && !fits(left, c) { // not even alone beside the others' latest leases: look whether those can make room
+			if !fits(left, c) { // the others' latest leases leave no room: perhaps in another order
 				if _, ok := p.packed(c); !ok {
+					left, _ = p.packed(nil)
 					continue
 				}
-			} else if !sound {
-				continue
 			}
 			c.accepted = true
 			p.promised[c.job.Run.Job] = t.At
-			left, sound = p.packed(nil)
+			left, _ = p.packed(nil)
 			break
 		}
 	}

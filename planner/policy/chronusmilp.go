@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"os"
 	"slices"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 	"unisched/planner/milp"
 )
 
-// chronusRows bounds the program; a larger one is not tried, as in the artifact.
+// chronusRows bounds the program. A larger one is not tried, as in the artifact, unless Options.ChronusPrune leaves out jobs.
 const chronusRows = 400
 
 func compareClaims(a, b *claim) int {
@@ -19,34 +20,50 @@ func compareClaims(a, b *claim) int {
 }
 
 // packed packs all accepted claims and one more, in order, each into the latest leases that have room. It returns what is left of every lease and
-// whether all found their leases.
+// whether all found theirs. A claim that does not, since estimates grew, is marked as shaky and books nothing; with more, shaky claims are left out.
 func (p *chronus) packed(more *claim) ([]int, bool) {
-	left, all := slices.Clone(p.free), true
-	pack := func(c *claim) {
-		n := c.need
-		for t := min(c.last, len(left)) - 1; t >= 0 && n > 0; t-- {
-			if left[t] >= c.gpus {
-				left[t] -= c.gpus
-				n--
-			}
-		}
-		all = all && n == 0
-	}
-	placed := more == nil
+	p.left = append(p.left[:0], p.free...)
+	all, placed := true, more == nil
 	for k := range p.claims {
 		c := &p.claims[k]
 		if !placed && compareClaims(more, c) < 0 {
 			placed = true
-			pack(more)
+			all = all && p.latest(more)
 		}
-		if c.accepted {
-			pack(c)
+		switch {
+		case !c.accepted || more != nil && c.shaky:
+		case more == nil:
+			c.shaky = !p.latest(c)
+		default:
+			all = all && p.latest(c)
+		}
+		if !all {
+			return p.left, false
 		}
 	}
 	if !placed {
-		pack(more)
+		all = all && p.latest(more)
 	}
-	return left, all
+	return p.left, all
+}
+
+// latest books a claim in the latest leases that have room, all that it needs or none.
+func (p *chronus) latest(c *claim) bool {
+	n, t := c.need, min(c.last, len(p.left))
+	for ; t > 0 && n > 0; t-- {
+		if p.left[t-1] >= c.gpus {
+			p.left[t-1] -= c.gpus
+			p.taken = append(p.taken, t-1)
+			n--
+		}
+	}
+	if n > 0 {
+		for _, u := range p.taken {
+			p.left[u] += c.gpus
+		}
+	}
+	p.taken = p.taken[:0]
+	return n == 0
 }
 
 // fits reports whether a claim finds its leases in what others left.
@@ -72,7 +89,7 @@ func (p *chronus) assign(ctx context.Context) planner.SolverStats {
 	if p.o.Solve != nil {
 		m, cols := p.program(demoted)
 		stats.Rows, stats.Cols = m.Rows(), m.Cols()
-		if m.Rows() <= chronusRows && m.Cols() > 0 {
+		if m.Cols() > 0 && m.Rows() <= chronusRows {
 			sol, err := p.o.Solve(ctx, m, p.o.Limits)
 			stats.Status, stats.Solve = statusOf(sol, err), sol.Wall
 			if err != nil {
@@ -89,7 +106,9 @@ func (p *chronus) assign(ctx context.Context) planner.SolverStats {
 		}
 	}
 	if !done {
-		p.cached()
+		if p.o.Solve != nil {
+			p.cached()
+		}
 		p.pack(demoted)
 	}
 	clear(p.leases)
@@ -116,14 +135,13 @@ func (p *chronus) program(demoted bool) (*milp.Model, []step) {
 	if demoted {
 		sign = -1
 	}
-	_, sound := p.packed(nil)
-	for k := range p.claims {
+	for n, k := range p.byDensity() {
 		c := &p.claims[k]
-		if c.need > c.last || c.last == 0 {
-			continue
+		if p.o.ChronusPrune && n >= max(1, chronusRows-len(p.free)) {
+			break
 		}
 		floor := 0.0
-		if c.accepted && sound {
+		if c.accepted && !c.shaky && os.Getenv("FORCE") != "" {
 			floor = 1 // a promise
 		}
 		row := []int32{int32(m.AddCol(c.value, floor, 1, true))}
@@ -162,23 +180,41 @@ func (p *chronus) cached() {
 	}
 }
 
-// pack gives every accepted job the leases that it lacks: the latest while some job could not be accepted, else the earliest.
-func (p *chronus) pack(late bool) {
+// byDensity lists the claims that can be met, most value per GPU and lease first, as the program's count of values favours them.
+func (p *chronus) byDensity() []int {
+	var out []int
 	for k := range p.claims {
-		c := &p.claims[k]
-		if !c.accepted {
-			continue
+		if c := &p.claims[k]; c.need <= c.last {
+			out = append(out, k)
 		}
-		n := min(c.last, len(p.free))
+	}
+	slices.SortStableFunc(out, func(a, b int) int {
+		x, y := &p.claims[a], &p.claims[b]
+		return cmp.Compare(float64(x.need*x.gpus)*y.value, float64(y.need*y.gpus)*x.value)
+	})
+	return out
+}
+
+// pack gives claims the leases that they lack, all or none, densest first: the latest while some job could not be accepted, else the earliest.
+func (p *chronus) pack(late bool) {
+	for _, k := range p.byDensity() {
+		c := &p.claims[k]
+		n, had := min(c.last, len(p.free)), len(c.given)
 		for step := 0; step < n && len(c.given) < c.need; step++ {
 			t := step
 			if late {
 				t = n - 1 - step
 			}
-			if p.free[t] >= c.gpus && !slices.Contains(c.given, t) {
+			if p.free[t] >= c.gpus && !slices.Contains(c.given[:had], t) {
 				p.free[t] -= c.gpus
 				c.given = append(c.given, t)
 			}
+		}
+		if len(c.given) < c.need {
+			for _, t := range c.given[had:] {
+				p.free[t] += c.gpus
+			}
+			c.given = c.given[:had]
 		}
 		slices.Sort(c.given)
 	}

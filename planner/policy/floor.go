@@ -11,9 +11,11 @@ import (
 type spot struct {
 	gpus, cpus int
 	mem        int64
-	// tenants, fresh (those that the plan, not the snapshot, put there) and alone (those that want the node for themselves) are counts.
-	tenants, fresh, alone int
-	held, usable          bool
+	// tenants, fresh (those that the plan, not the snapshot, put there; freshCPUs and freshMem: those of them that need such) and alone
+	// (those that want the node for themselves) are counts.
+	tenants, fresh, freshCPUs, freshMem, alone int
+
+	held, usable bool
 	// slack is how many GPUs a job may take that outlasts a reservation on this node.
 	slack int
 }
@@ -127,6 +129,8 @@ func (f *floor) take(n *planner.Needs, p planner.Placement, sign int, fresh bool
 		x.tenants += sign
 		if fresh {
 			x.fresh += sign
+			x.freshCPUs += sign * boolInt(n.CPUs(sh.GPUs) > 0)
+			x.freshMem += sign * boolInt(n.MemMB(sh.GPUs) > 0)
 		}
 		if n.Exclusive {
 			x.alone += sign
@@ -147,26 +151,16 @@ func (f *floor) holds(n *planner.Needs, i, g int, long bool) bool {
 		!(n.Exclusive && (x.held || x.tenants > 0)) && !(long && x.slack < g)
 }
 
-// mayStay reports whether a running job can be kept where it is: beside fresh tenants only if it fits, without them in any case, since a node
-// that its kept jobs overfill is the snapshot's doing.
+// mayStay reports whether a running job can be kept where it is. Beside fresh tenants it must fit in what they use; without them it may stay in
+// any case, since a node that its kept jobs overfill is the snapshot's doing.
 func (f *floor) mayStay(n *planner.Needs, p planner.Placement) bool {
-	fresh := false
-	for _, sh := range p {
-		if i, ok := f.index[sh.Node]; ok && f.spots[i].fresh > 0 {
-			fresh = true
-		}
-	}
-	if !fresh {
-		return true
-	}
 	for _, sh := range p {
 		i, ok := f.index[sh.Node]
-		if !ok {
+		if !ok || f.spots[i].fresh == 0 {
 			continue
 		}
 		x := &f.spots[i]
-		cpus, mem := n.CPUs(sh.GPUs), n.MemMB(sh.GPUs)
-		if x.gpus < sh.GPUs || cpus > 0 && x.cpus < cpus || mem > 0 && x.mem < mem || x.alone > 0 || n.Exclusive && (x.held || x.tenants > 0) {
+		if x.gpus < sh.GPUs || x.freshCPUs > 0 && x.cpus < n.CPUs(sh.GPUs) || x.freshMem > 0 && x.mem < n.MemMB(sh.GPUs) || x.alone > 0 || n.Exclusive {
 			return false
 		}
 	}
@@ -220,4 +214,11 @@ func (f *floor) match(k *kind, shape planner.Shape, group []int, long bool) bool
 		f.used = append(f.used, best)
 	}
 	return true
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

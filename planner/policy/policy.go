@@ -36,6 +36,8 @@ type Options struct {
 	Spread float64
 	// Guard is the slack below which slack and slacksrsf put a feasible SLO job first (defaults 30 min and 10 min).
 	Guard time.Duration
+	// GuardBySlack lets them put the least slack first among guarded jobs, where the base rule orders them otherwise.
+	GuardBySlack bool
 	// Threshold is the attained service in GPU-seconds that separates the two queues of tiresias (default 3600).
 	Threshold float64
 	// Share is the part of the jobs, worst finish-time fairness first, to which themis offers GPUs (default 0.8), Lease the length
@@ -51,6 +53,9 @@ type Options struct {
 	ChronusLease time.Duration
 	// ChronusReplace places every SLO job anew at each lease, as its artifact does, where it otherwise stays in place.
 	ChronusReplace bool
+	// ChronusPrune keeps its program within the artifact's 400 rows by leaving out the jobs of least value per GPU and lease, where the artifact goes on
+	// with the leases of the last program. That is no part of CHRONUS, and makes it stronger under load.
+	ChronusPrune bool
 	// ProfileNodes is how many nodes (the last by name) CHRONUS keeps for profiling alone (default 0: wherever a profiler's needs allow).
 	ProfileNodes int
 }
