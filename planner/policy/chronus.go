@@ -3,7 +3,6 @@ package policy
 import (
 	"context"
 	"math"
-	"os"
 	"slices"
 	"time"
 
@@ -94,12 +93,8 @@ func (r *round) consolidate() {
 
 // forget drops what was promised to jobs that are gone.
 func (p *chronus) forget() {
-	there := make(map[planner.JobID]bool, len(p.round.jobs))
-	for i := range p.round.jobs {
-		there[p.round.jobs[i].Run.Job] = true
-	}
 	for id := range p.promised {
-		if !there[id] {
+		if !p.round.knows(id) {
 			delete(p.promised, id)
 			delete(p.leases, id)
 		}
@@ -172,9 +167,6 @@ func (p *chronus) read() {
 func (p *chronus) usable(at time.Time) int {
 	if !at.After(p.origin) {
 		return 0
-	}
-	if os.Getenv("INC") != "" {
-		return int(min(at.Sub(p.origin)/p.length+1, chronusHorizon))
 	}
 	return int(min(at.Sub(p.origin)/p.length, chronusHorizon))
 }
