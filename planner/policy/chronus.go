@@ -178,6 +178,12 @@ func (p *chronus) admit() {
 		if at, ok := p.promised[c.job.Run.Job]; ok && !at.IsZero() {
 			p.aim(c, at)
 			c.accepted = c.need <= c.last
+		} else if ok { // demoted: may still get leases, for the first deadline that it can meet
+			for _, t := range c.job.Tiers {
+				if p.aim(c, t.At); t.Value > 0 && c.need <= c.last {
+					break
+				}
+			}
 		}
 	}
 	p.sortClaims()
