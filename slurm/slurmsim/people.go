@@ -205,3 +205,12 @@ func (c *Cluster) Unfinished() int {
 	}
 	return n
 }
+
+// FreeGPUs is the number of GPUs that nobody holds, on whatever node.
+func (c *Cluster) FreeGPUs() int {
+	n := 0
+	for _, x := range c.nodes {
+		n += x.freeGPUs
+	}
+	return n
+}
