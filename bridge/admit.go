@@ -50,6 +50,9 @@ func (b *Bridge) admit(now time.Time, job slurm.Job) *Record {
 	if !rec.Profile.Needed() {
 		rec.Phase = Waiting
 	}
+	if why := b.whyNotPreempted(rec, job); why != "" && job.State == slurm.StatePending {
+		rec.note(now, "not-preemptible", why)
+	}
 	b.log(now, "info", "admitted", job.ID, "class %s, %d GPUs, %s", wish.Class, job.Request.GPUs, profileText(rec.Profile))
 	b.rouse("a new job")
 	return rec

@@ -296,6 +296,11 @@ const maxReruns = 20
 
 // followFinished handles a job that Slurm shows ended.
 func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
+	missed := job.Restarts != rec.Restart && rec.Phase.Ours() // a whole run, between two looks
+	if missed {
+		b.runOver(now, rec, job.Start)
+		rec.Restart, rec.Rerun, rec.RerunTries = job.Restarts, false, 0
+	}
 	if rec.Rerun && !rec.Phase.Ended() { // it was asked for and has not happened
 		rec.enter(now, Failed, rec.Why)
 	}
@@ -311,11 +316,12 @@ func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
 		at = now
 	}
 	during := rec.Phase
-	if during == Starting { // it began and ended between two looks
+	if missed || during == Starting { // it began and ended between two looks
+		during = Starting
 		rec.Run = RunProgress{Start: job.Start, Profile: b.isProfile(rec, job)}
 		rec.Placement = placementOf(job)
 	}
-	if during.OnGPUs() || during == Starting {
+	if during.OnGPUs() || during == Starting { // the books of this run
 		b.runOver(now, rec, at)
 	}
 	exit := fmt.Sprintf("%s, exit %d", job.State, job.ExitCode)
@@ -336,6 +342,7 @@ func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
 		rec.Changed = changed
 		if rec.Run.Profile && rec.Run.Signalled.IsZero() {
 			rec.Profile = Profile{Done: true, Note: "profile-failed: " + exit}
+			rec.note(now, "profile-failed", exit+": back to the queue with its own request, not profiled again")
 		}
 		rec.Rerun, rec.Why = true, why
 		rec.note(now, "rerun", why)
@@ -352,11 +359,11 @@ func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
 	}
 	signalled := !rec.Run.Signalled.IsZero()
 	switch {
-	case job.State == slurm.StateCompleted && signalled && rec.Wish.Stop.Iterations > 0 && rec.Run.CheckpointAt.After(rec.Run.Signalled) && rec.Run.SavedIter < rec.Wish.Stop.Iterations:
+	case job.State == slurm.StateCompleted && signalled && rec.Wish.Stop.Iterations > 0 && rec.Run.answered() && rec.Run.SavedIter < rec.Wish.Stop.Iterations:
 		return "it saved a checkpoint and exited 0 instead of the agreed code"
 	case job.State == slurm.StateCompleted:
 		return ""
-	case signalled && !rec.Run.CheckpointAt.After(rec.Run.Signalled):
+	case signalled && !rec.Run.answered():
 		rec.NoPreempt = "signal-kills: the checkpoint signal ended it; see its ckpt= setting"
 		return "the checkpoint signal killed it"
 	case signalled && rec.Wish.Stop.Iterations > rec.Run.SavedIter:
@@ -403,6 +410,9 @@ func (b *Bridge) runOver(now time.Time, rec *Record, at time.Time) {
 	}
 	if !run.Profile && rec.Phase == Checkpointing {
 		rec.Preemptions++
+	}
+	if run.Profile && !rec.Profile.Done && run.Ready.IsZero() {
+		rec.Profile = Profile{Done: true, Note: "profile given up: it reports no progress"}
 	}
 	if run.Profile && !rec.Profile.Done {
 		b.profileStepOver(now, rec)

@@ -147,6 +147,8 @@ type RunProgress struct {
 	LastAt    time.Time `json:"last_at,omitzero"`
 	// Begin and End bracket the steady iterations that make the speed sample: iteration and time.
 	Signalled    time.Time `json:"signalled,omitzero"`
+	Heard        bool      `json:"heard,omitempty"`  // Slurm or the job says that the signal was delivered
+	Resent       bool      `json:"resent,omitempty"` // it was sent a second time, since nobody did
 	CheckpointAt time.Time `json:"checkpoint_at,omitzero"`
 	SavedIter    int64     `json:"saved_iter"`
 	Rejoined     bool      `json:"rejoined,omitempty"` // its resume was counted
@@ -161,6 +163,14 @@ type Stay struct {
 	To        time.Time         `json:"to,omitzero"` // zero: still there
 	Placement planner.Placement `json:"placement"`
 	Profile   bool              `json:"profile,omitempty"`
+}
+
+// clockSkew is what the clocks of nodes may be behind ours.
+const clockSkew = time.Second
+
+// answered reports whether the run has saved a checkpoint since it was asked to. The time of the line is the node's, that of the signal is ours.
+func (r RunProgress) answered() bool {
+	return !r.Signalled.IsZero() && !r.CheckpointAt.Before(r.Signalled.Add(-clockSkew))
 }
 
 // Return is one restart after a run that was cut: a job that loses nothing comes back at the iteration that its checkpoint saved.

@@ -88,6 +88,8 @@ func (r *Record) take(now time.Time, l progress.Line) {
 			r.Saved = max(r.Saved, l.Iter)
 			r.dirty = true
 		}
+	case progress.Signal:
+		run.Heard = true
 	case progress.Progress:
 		r.curvePoint(l)
 	}

@@ -54,8 +54,9 @@ exec sleep 60
 		}))
 	}
 	waitIter(t, l, noRequeue, 10, time.Minute)
+	var strict []int
 	for _, node := range []string{"n1", "n2", "n3", "n4"} {
-		strictOn(node)
+		strict = append(strict, strictOn(node))
 	}
 	waitPhase(t, l, cancelled, 2*time.Minute, bridge.Checkpointing)
 	if _, err := l.Exec("alice", "scancel", itoa(cancelled)); err != nil {
@@ -82,5 +83,8 @@ exec sleep 60
 	expect(noRequeue, "a job that must not be requeued is left alone", "--no-requeue", func(v bridge.JobView) bool { return v.Restart == 0 })
 	expect(dying, "a job whose profile dies comes back with its own request", "profile-failed", func(v bridge.JobView) bool { return v.Restart == 1 && !v.Profile.Needed() })
 	expect(mute, "a job that never says that it is ready is never signalled", "", func(v bridge.JobView) bool { return v.Restart == 0 })
+	for _, id := range strict {
+		waitPhase(t, l, id, 3*time.Minute, bridge.Completed)
+	}
 	noLeftovers(t, l)
 }

@@ -70,7 +70,7 @@ const DigitsDir = "/shared/digits"
 // bootstrapLimit bounds the first start, which may have to build a Debian; a later one takes seconds.
 const bootstrapLimit = 20 * time.Minute
 
-// Up brings a lab up and starts the daemon. When it fails, nothing is left running; the error says where the logs are.
+// Up brings a lab up and starts the daemon. When it fails, nothing is left running; the logs stay in the lab's folder, and the error holds their end.
 func Up(ctx context.Context, o Options) (l *Lab, err error) {
 	l, err = prepare(o)
 	if err != nil {
@@ -78,7 +78,7 @@ func Up(ctx context.Context, o Options) (l *Lab, err error) {
 	}
 	defer func() {
 		if err != nil {
-			if down := l.takeDown(false); down != nil {
+			if down := l.takeDown(ctx.Err() != nil); down != nil { // who interrupts wants no logs
 				err = errors.Join(err, down)
 			}
 			l = nil

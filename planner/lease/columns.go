@@ -66,7 +66,13 @@ func (in *instance) worthMoving(j *job) bool {
 // homePool is the pool of a running job's nodes, -1 when it runs outside all of its pools.
 func (in *instance) homePool(j *job) int {
 	for _, o := range j.opts {
-		if j.curOn[o.pool] == j.curr.gpus {
+		inside := 0
+		for _, sh := range j.Current {
+			if i, ok := in.index[sh.Node]; ok && in.pools[o.pool].member[i] {
+				inside += sh.GPUs
+			}
+		}
+		if inside == j.curr.gpus {
 			return o.pool
 		}
 	}
@@ -91,14 +97,14 @@ func (in *instance) columns(j *job) {
 		earn, holds := in.earn(j, w), w.kind != wait && (j.Foreign || !j.Preemptible)
 		for _, t := range tiers {
 			if w.finish <= j.due[t] {
-				obj := reward.Weight(*j.Job)*in.cfg.Reward.Tier(j.Tiers[t].Value)*in.trust(w, j.due[t]) + earn
-				j.cols = append(j.cols, column{w.kind, w.opt, t, obj, w.gpus, w.pool, w.left, j.due[t], holds})
+				value := reward.Weight(*j.Job) * in.cfg.Reward.Tier(j.Tiers[t].Value)
+				j.cols = append(j.cols, column{w.kind, w.opt, t, value*in.trust(w, j.due[t]) + earn, value, w.gpus, w.pool, w.left, j.due[t], holds})
 			}
 		}
 		if w.kind == wait || j.pinned != "" && w.kind == keep {
 			j.base = len(j.cols)
 		}
-		j.cols = append(j.cols, column{w.kind, w.opt, -1, earn, w.gpus, w.pool, w.left, 0, holds})
+		j.cols = append(j.cols, column{w.kind, w.opt, -1, earn, 0, w.gpus, w.pool, w.left, 0, holds})
 	}
 	if len(j.cols) == 0 { // a job without any way waits
 		j.base, j.cols = 0, []column{{kind: wait, opt: -1, tier: -1, pool: -1}}

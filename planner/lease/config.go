@@ -30,8 +30,7 @@ type Config struct {
 	Horizon int
 	// Limits of one solve (defaults 1 s, gap 0.001, 400 MB); beyond 1,500 jobs the default time is 2.5 s.
 	Limits milp.Limits
-	// OneStage leaves out the second stage, SingleCandidate the greedy candidates (both for ablations; greedy is used all the same when the
-	// solver fails).
+	// OneStage leaves out the second stage, SingleCandidate the candidates made without the solver, as long as it has any (both for ablations).
 	OneStage, SingleCandidate bool
 	// Clock, when set, times the building and packing for SolverStats. Plans never depend on it.
 	Clock func() time.Time

@@ -145,7 +145,7 @@ func (l *ledger) broken() []string {
 		}
 		return fmt.Sprintf(" among the %d GPUs that start at node %s", l.in.pools[p].gpus, l.in.s.Nodes[l.in.pools[p].nodes[0]].Name)
 	}
-	for p := range l.in.pools {
+	for p := range l.in.ruled {
 		if d := l.use[p] - l.room[p]; d > 0 {
 			out = append(out, fmt.Sprintf("%d more GPUs free%s", d, pool(p)))
 		}

@@ -94,20 +94,24 @@ type crowd struct {
 
 func (in *instance) crowd(r packed) crowd {
 	c := crowd{free: make([]int, len(in.pools)), pinned: make([]int, len(in.pools))}
-	for p := range in.pools {
-		for _, n := range in.pools[p].nodes {
-			c.free[p] += max(0, r.floor.gpus[n])
-		}
-	}
+	held := make([]int, len(in.nodes)) // by jobs that may only be kept
 	for ji := range in.jobs {
 		j := &in.jobs[ji]
 		if j.pinned != "" {
-			for p, g := range j.curOn {
-				c.pinned[p] += g
+			for _, sh := range j.Current {
+				if i, ok := in.index[sh.Node]; ok {
+					held[i] += sh.GPUs
+				}
 			}
 		}
 		if j.State == planner.Running && j.cols[r.choice[ji]].kind != keep {
 			c.stops++
+		}
+	}
+	for p := range in.pools {
+		for _, n := range in.pools[p].nodes {
+			c.free[p] += max(0, r.floor.gpus[n])
+			c.pinned[p] += held[n]
 		}
 	}
 	return c
@@ -120,6 +124,9 @@ func (in *instance) reason(j *job, r packed, ji int, d planner.Decision, c crowd
 		case planner.ReasonMidLease:
 			return planner.Reason{Code: j.pinned, Text: "its lease runs until " + j.LeaseUntil.Format(time.TimeOnly)}
 		case planner.ReasonNoPreempt:
+			if j.Blocked != "" {
+				return planner.Reason{Code: j.pinned, Text: "could not come back: " + j.Blocked}
+			}
 			return planner.Reason{Code: j.pinned, Text: "cannot be preempted"}
 		}
 		return planner.Reason{Code: planner.ReasonRuns, Text: "keeps its place for another lease"}

@@ -53,18 +53,15 @@ func (f *floor) take(j *job, p planner.Placement, sign int) {
 
 // holds reports whether a share fits on node i now.
 func (f *floor) holds(j *job, i, g int) bool {
-	n := f.in.nodes[i]
-	cpus, mem := j.Needs.CPUs(g), j.Needs.MemMB(g)
-	return n.usable && f.gpus[i] >= g && (cpus <= 0 || f.cpus[i] >= cpus) && (mem <= 0 || f.mem[i] >= mem) && f.alone[i] == 0 &&
-		!(j.Needs.Exclusive && (n.held || f.tenants[i] > 0))
+	return f.in.nodes[i].usable && f.fitsOn(j, i, g)
 }
 
 // mayStay reports whether a running job could be kept where it is: beside fresh tenants only if it fits, without them in any case, since a node
 // that its kept jobs overfill is the snapshot's doing.
 func (f *floor) mayStay(j *job) bool {
 	for _, sh := range j.Current {
-		if i, ok := f.in.index[sh.Node]; ok && f.fresh[i] > 0 {
-			return f.stays(j, j.Current)
+		if i, ok := f.in.index[sh.Node]; ok && f.fresh[i] > 0 && !f.fitsOn(j, i, sh.GPUs) {
+			return false
 		}
 	}
 	return true
@@ -73,17 +70,18 @@ func (f *floor) mayStay(j *job) bool {
 // stays reports whether a placement fits, on usable nodes or not.
 func (f *floor) stays(j *job, p planner.Placement) bool {
 	for _, sh := range p {
-		i, ok := f.in.index[sh.Node]
-		if !ok {
-			continue
-		}
-		cpus, mem := j.Needs.CPUs(sh.GPUs), j.Needs.MemMB(sh.GPUs)
-		if f.gpus[i] < sh.GPUs || cpus > 0 && f.cpus[i] < cpus || mem > 0 && f.mem[i] < mem || f.alone[i] > 0 ||
-			j.Needs.Exclusive && (f.in.nodes[i].held || f.tenants[i] > 0) {
+		if i, ok := f.in.index[sh.Node]; ok && !f.fitsOn(j, i, sh.GPUs) {
 			return false
 		}
 	}
 	return true
+}
+
+// fitsOn reports whether a share fits on node i now, usable or not.
+func (f *floor) fitsOn(j *job, i, g int) bool {
+	cpus, mem := j.Needs.CPUs(g), j.Needs.MemMB(g)
+	return f.gpus[i] >= g && (cpus <= 0 || f.cpus[i] >= cpus) && (mem <= 0 || f.mem[i] >= mem) && f.alone[i] == 0 &&
+		!(j.Needs.Exclusive && (f.in.nodes[i].held || f.tenants[i] > 0))
 }
 
 // place finds nodes for an option: under one switch when it spans nodes and one switch can hold it, else anywhere in its pool. Each share

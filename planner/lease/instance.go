@@ -22,6 +22,7 @@ type instance struct {
 	nodes []nodeInfo
 	index map[string]int // node name to index; lookup only
 	pools []pool
+	ruled int       // the first so many pools have rows
 	sizes []int     // share sizes that have block rows, rising
 	taus  []float64 // prefix rows, rising, units
 	jobs  []job
@@ -54,6 +55,7 @@ type column struct {
 	opt  int // of kind start: index into options; else -1
 	tier int // index into the job's tiers counted on, -1 none
 	obj  float64
+	slo  float64 // the part of obj that the tier is worth, before trust
 	gpus int
 	pool int     // for prefix rows; -1 when unknown
 	left float64 // units of work left after this lease, at this column's speed
@@ -67,7 +69,7 @@ type job struct {
 	*planner.Job
 	opts  []option
 	curr  option // of a running job
-	curOn []int  // GPUs of Current by pool
+	curOn []int  // GPUs of Current by pool with rows
 	// n is the work left in units at the best option, with the cost of expected suspensions; ov is what one suspension now costs.
 	n, ov   float64
 	due     []float64 // deadlines in units from now, by tier
@@ -198,6 +200,8 @@ func (in *instance) constraints(j *job) {
 	case j.State == planner.Running:
 		if code, pinned := in.s.Pinned(*j.Job); pinned {
 			j.pinned = code
+		} else if j.Blocked != "" { // stopped, it could not come back
+			j.pinned = planner.ReasonNoPreempt
 		}
 	case j.State != planner.Waiting:
 		j.idle, j.idleWhy = planner.ReasonBlocked, "is in a state that is not known"
@@ -208,8 +212,8 @@ func (in *instance) constraints(j *job) {
 
 // times converts estimates to units.
 func (in *instance) times(j *job) {
-	j.curOn = make([]int, len(in.pools))
-	for p := range in.pools {
+	j.curOn = make([]int, in.ruled)
+	for p := range in.ruled {
 		for _, sh := range j.Current {
 			if i, ok := in.index[sh.Node]; ok && j.State == planner.Running && in.pools[p].member[i] {
 				j.curOn[p] += sh.GPUs
@@ -223,7 +227,8 @@ func (in *instance) times(j *job) {
 	resume := units(e.Resume.Mid)
 	switch {
 	case j.State == planner.Running:
-		j.ov = resume + units(e.Checkpoint.Mid) + units(e.Unsaved)
+		// Work that was not saved counts for one unit at most: never confirming a checkpoint must not make a job untouchable.
+		j.ov = resume + units(e.Checkpoint.Mid) + min(1, units(e.Unsaved))
 	case j.Started:
 		j.ov = resume
 	}

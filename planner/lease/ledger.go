@@ -26,13 +26,13 @@ type ledger struct {
 // newLedger starts from every job's base column. Rows that the base already breaks (kept jobs beyond a node's capacity) get the base as their
 // bound.
 func newLedger(in *instance) *ledger {
-	np := len(in.pools)
+	np := in.ruled
 	l := &ledger{in: in, choice: make([]int, len(in.jobs)), use: make([]int, np), room: make([]int, np),
 		free: make([]int, len(in.nodes)), stopCap: in.s.MaxPreemptions}
 	for i, n := range in.nodes {
 		l.free[i] = n.gpus
 	}
-	for p := range in.pools {
+	for p := range in.ruled {
 		l.need = append(l.need, make([]int, len(in.sizes)))
 		offer := make([]int, len(in.sizes))
 		for _, n := range in.pools[p].nodes {
@@ -52,7 +52,7 @@ func newLedger(in *instance) *ledger {
 		l.choice[j] = in.jobs[j].base
 		l.add(j, in.jobs[j].base, 1)
 	}
-	for p := range in.pools {
+	for p := range in.ruled {
 		l.room[p] = max(in.pools[p].gpus, l.use[p])
 		for k := range in.taus {
 			l.preCap[p][k] = max(l.preCap[p][k], l.pre[p][k])
@@ -115,7 +115,7 @@ func (l *ledger) add(ji, ci, sign int) {
 func (l *ledger) hold(n, g int) {
 	before := l.free[n]
 	l.free[n] -= g
-	for p := range l.in.pools {
+	for p := range l.in.ruled {
 		if l.in.pools[p].member[n] {
 			for k, size := range l.in.sizes {
 				l.offer[p][k] += cell.Blocks(l.free[n], size) - cell.Blocks(before, size)
@@ -154,7 +154,7 @@ func (l *ledger) try(ji, ci int) bool {
 // with all movable jobs stopped.
 func (l *ledger) holds() bool {
 	const tol = 1e-9
-	for p := range l.in.pools {
+	for p := range l.in.ruled {
 		if l.use[p] > l.room[p] {
 			return false
 		}

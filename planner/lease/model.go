@@ -132,7 +132,7 @@ func (in *instance) inside(p int) []bool {
 // capacityRows bound the GPUs of this unit. (SLO leases reach into the next one, but only jobs that run now hold GPUs then.)
 func (pr *program) capacityRows() {
 	in := pr.in
-	for p := range in.pools {
+	for p := range in.ruled {
 		inside := in.inside(p)
 		gpus := func(j *job, c column) float64 {
 			switch {
@@ -156,7 +156,7 @@ func (pr *program) capacityRows() {
 // prefixRows bound the work that is due until tau, see ledger.
 func (pr *program) prefixRows() {
 	in := pr.in
-	for p := range in.pools {
+	for p := range in.ruled {
 		inside := in.inside(p)
 		for k, tau := range in.taus {
 			coef := func(_ *job, c column) float64 {
@@ -209,7 +209,7 @@ func (pr *program) blockRows() {
 	}
 	for k, size := range in.sizes {
 		odd := make([]int, len(in.nodes)) // model column of the node's blocks, 0 none yet (column 0 is a job's)
-		for p := range in.pools {
+		for p := range in.ruled {
 			pr.blockRow(p, k, size, guests, avail, odd)
 		}
 	}

@@ -94,14 +94,16 @@ func (p *Policy) best(ctx context.Context, s planner.Snapshot) (planner.Plan, []
 	if choice, ok := in.shifted(p.last); ok {
 		cands = append(cands, in.pack("last", choice))
 	}
-	if !p.cfg.SingleCandidate || p.solve == nil || len(cands) == 0 {
-		cands = append(cands, in.pack("llf", in.leastLaxity()), in.pack("slack-srsf", in.slackSRSF()))
-	}
+	cands = append(cands, in.pack("llf", in.leastLaxity()), in.pack("slack-srsf", in.slackSRSF()))
+	unaided := len(cands)
 	t2 := clock()
 	stats.Build = t1.Sub(t0)
 	if p.awake(&stats) {
 		cands = p.search(ctx, in, cands, &stats)
 		p.count(stats)
+		if p.cfg.SingleCandidate && len(cands) > unaided {
+			cands = cands[unaided:]
+		}
 		stats.Build += clock().Sub(t2) - stats.Solve
 	}
 	stats.Pack = t2.Sub(t1)

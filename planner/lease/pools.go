@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ type pool struct {
 	member []bool // by node index
 	nodes  []int
 	gpus   int
-	// supers are the pools (this one included) that contain it: what runs here uses their capacity too.
+	// supers are the pools with rows (this one included, if it has) that contain it: what runs here uses their capacity too.
 	supers []int
 	// switches are the nodes by switch, for pools that span several; nodes without a switch are in none.
 	switches [][]int
@@ -101,11 +102,34 @@ func (x *poolIndex) of(n planner.Needs) []int {
 	return ps
 }
 
-// nest fills supers once all pools are known.
+// maxRuled bounds the pools that have rows. Everybody may have node lists of their own; the packer honours them all.
+const maxRuled = 32
+
+// nest puts the pools that most jobs use first, as many as get rows, and fills supers, once all pools are known.
 func (in *instance) nest() {
+	jobs, order := make([]int, len(in.pools)), make([]int, len(in.pools))
+	for p := range order {
+		order[p] = p
+	}
+	for ji := range in.jobs {
+		for _, o := range in.jobs[ji].opts {
+			jobs[o.pool]++
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(jobs[b], jobs[a]), cmp.Compare(a, b)) })
+	at, sorted := make([]int, len(order)), make([]pool, len(order))
+	for p, old := range order {
+		at[old], sorted[p] = p, in.pools[old]
+	}
+	in.pools, in.ruled = sorted, min(len(sorted), maxRuled)
+	for ji := range in.jobs {
+		for k := range in.jobs[ji].opts {
+			in.jobs[ji].opts[k].pool = at[in.jobs[ji].opts[k].pool]
+		}
+	}
 	for a := range in.pools {
 		in.pools[a].supers = nil
-		for b := range in.pools {
+		for b := range in.ruled {
 			inside := true
 			for _, n := range in.pools[a].nodes {
 				if !in.pools[b].member[n] {

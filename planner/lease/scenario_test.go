@@ -40,6 +40,10 @@ func TestDecisions(t *testing.T) {
 	hopeless := plantest.Strict(plantest.Job(2, 4, four), 2)
 	leaving := running
 	leaving.State = planner.Leaving
+	gamer := plantest.Running(plantest.Job(2, 30, four), at(node("a001", 4)))
+	gamer.Estimate.Unsaved = 1e6 // never confirmed a checkpoint
+	stuck := running
+	stuck.Blocked = "held by its user"
 	broken := plantest.Job(2, 4, four)
 	broken.Estimate.Speeds[0].Speed = planner.Exactly(0)
 	for _, c := range []struct {
@@ -62,6 +66,11 @@ func TestDecisions(t *testing.T) {
 		{"no victim for a blocked job", nodes(1), []planner.Job{running, blocked}, nil, []string{"1 keep runs", "2 wait blocked"}},
 		{"a lost deadline earns less than best effort (case 47)", nodes(1), []planner.Job{plantest.Running(plantest.Job(1, 12, four), at(node("a000", 4))), hopeless}, nil,
 			[]string{"1 keep runs", "2 wait late"}},
+		{"no checkpoint ever confirmed is no shelter (case 47)", nodes(2), []planner.Job{
+			plantest.Running(plantest.Job(1, 20, four), at(node("a000", 4))), gamer, plantest.Strict(plantest.Job(3, 4, four), 6), plantest.Strict(plantest.Job(4, 4, four), 6)}, nil,
+			[]string{"1 stop preempted", "2 stop preempted", "3 start starts", "4 start starts"}},
+		{"who could not come back is not stopped", nodes(1), []planner.Job{stuck, plantest.Strict(plantest.Job(2, 4, four), 6)}, nil,
+			[]string{"1 keep no-preempt", "2 wait full"}},
 		{"equal jobs: who runs stays (case 44)", nodes(1), []planner.Job{running, plantest.Job(2, 50, four)}, nil,
 			[]string{"1 keep runs", "2 wait outbid"}},
 		{"short before long", nodes(1), []planner.Job{plantest.Job(1, 50, four), plantest.Job(2, 3, four)}, nil,
@@ -160,5 +169,36 @@ func TestWideJobDoesNotStarve(t *testing.T) {
 		if waited := began.Sub(plantest.Now).Minutes()/5 - 5; !ok || waited > most {
 			t.Errorf("job %d waited %.0f units (started: %v), bound %.0f", job, waited, ok, most)
 		}
+	}
+}
+
+// TestManyNodeLists: every job with a node list of its own: the rows are bounded, the packer honours every list.
+func TestManyNodeLists(t *testing.T) {
+	nodes := plantest.Nodes(10, 4)
+	var jobs []planner.Job
+	for i := range 300 {
+		j := plantest.Job(i+1, 10, planner.Shape{2})
+		for k := range 9 {
+			if (i+1)>>k&1 == 1 {
+				j.Needs.Exclude = append(j.Needs.Exclude, nodes[k].Name)
+			}
+		}
+		jobs = append(jobs, j)
+	}
+	s := plantest.Snapshot(nodes, jobs...)
+	in := newInstance(s, Config{}.filled())
+	if len(in.pools) != 300 || in.ruled != maxRuled {
+		t.Errorf("%d pools, %d with rows", len(in.pools), in.ruled)
+	}
+	plan := New(Config{}, nil).Plan(context.Background(), s)
+	if v := planner.Check(s, plan); len(v) > 0 || plan.Candidate == "fallback" {
+		t.Errorf("%v %v", v, plan.Scores)
+	}
+	started := 0
+	for _, e := range plan.Entries {
+		started += e.Placement.GPUs()
+	}
+	if started != 40 {
+		t.Errorf("%d of 40 GPUs used", started)
 	}
 }

@@ -12,8 +12,13 @@ import (
 	"unisched/planner/milp"
 )
 
-// maxPackRetries is how often the model is solved again after the packer found no hole for a start of it.
-const maxPackRetries = 4
+// packRetries is how often the model is solved again after the packer found no hole for a start of it: small models cost nothing.
+func packRetries(cols int) int {
+	if cols <= 200 {
+		return 20
+	}
+	return 4
+}
 
 // search asks the solver for candidates: first the LP relaxation, whose rounding often reaches the bound already, then the program
 // itself, then the second stage. Whatever fails is noted in stats and leaves the greedy candidates to decide.
@@ -44,13 +49,15 @@ func (p *Policy) search(ctx context.Context, in *instance, cands []packed, stats
 		stats.Status, stats.Error = "failed", err.Error()
 		return cands
 	}
-	bound := s.relaxed(ctx)
-	if gap(s.best(), bound) > s.lim.Gap {
-		if b, ok := s.exact(ctx); ok {
-			bound = min(bound, b)
+	bound, late := s.relaxed(ctx)
+	if !late { // else the program would not even get past its first relaxation
+		if gap(s.best(), bound) > s.lim.Gap {
+			if b, ok := s.exact(ctx); ok {
+				bound = min(bound, b)
+			}
 		}
+		s.secondStage(ctx, bound)
 	}
-	s.secondStage(ctx, bound)
 	stats.Bound, stats.Gap = s.best(), -1
 	if !math.IsInf(bound, 0) && !math.IsNaN(bound) {
 		stats.Bound, stats.Gap = max(bound, s.best()), gap(s.best(), bound)
@@ -81,7 +88,10 @@ func (s *search) ask(ctx context.Context, m *milp.Model, lim milp.Limits) (milp.
 	sol, err := s.solve(ctx, m, lim)
 	s.stats.Solve += sol.Wall
 	if err != nil {
-		s.stats.Status, s.stats.Error = "failed", err.Error()
+		s.stats.Status, s.stats.Error = status(sol.Status), err.Error()
+		if sol.Status == milp.Optimal { // it cannot be
+			s.stats.Status = "failed"
+		}
 		return sol, false
 	}
 	if len(sol.X) != m.Cols() {
@@ -112,16 +122,18 @@ func status(st milp.Status) string {
 	return "failed"
 }
 
-// relaxed adds the rounded LP relaxation and returns its bound, +Inf when there is none.
-func (s *search) relaxed(ctx context.Context) float64 {
+// relaxed adds the rounded LP relaxation and returns its bound, +Inf when there is none, and whether it ran out of time. It has twice the
+// time, since all else rests on it.
+func (s *search) relaxed(ctx context.Context) (bound float64, late bool) {
 	lim := s.lim
 	lim.Relax = true
+	lim.Time *= 2
 	sol, ok := s.ask(ctx, &s.pr.m, lim)
 	if !ok || sol.Status != milp.Optimal {
-		return math.Inf(1)
+		return math.Inf(1), sol.Status == milp.TimeLimit
 	}
 	s.cands = append(s.cands, s.in.pack("rounded", s.in.rounded(s.pr, sol.X)))
-	return s.pr.m.Objective(sol.X) + s.pr.fixed
+	return s.pr.m.Objective(sol.X) + s.pr.fixed, false
 }
 
 // exact solves the program; when the packer finds no hole for a start, the model is told and the program solved again. The search
@@ -132,7 +144,7 @@ func (s *search) exact(ctx context.Context) (float64, bool) {
 	m.ColHi = slices.Clone(m.ColHi)
 	lim := s.lim
 	lim.Gap /= 4
-	for try := 0; try <= maxPackRetries; try++ {
+	for try := 0; try <= packRetries(m.Cols()); try++ {
 		sol, ok := s.ask(ctx, &m, lim)
 		if try == 0 && !math.IsInf(sol.Bound, 0) && !math.IsNaN(sol.Bound) && sol.Bound != 0 {
 			bound, known = sol.Bound+s.pr.fixed, true
@@ -221,40 +233,35 @@ func (in *instance) fits(choice, set []int) bool {
 	return ok
 }
 
-// secondStage fixes the SLO columns of the best candidate and optimises the rest, whose rewards are too small to count in the first stage's
-// gap. It is left out when the gap is small against the rest, too.
+// secondStage fixes the tiers of the best candidate and optimises all the rest: who runs now for them, and what best-effort work and profilers
+// get, whose rewards are too small to count in the first stage's gap. It is left out when the gap is small against the rest, too.
 func (s *search) secondStage(ctx context.Context, bound float64) {
 	lead := s.leader()
 	rest := 0.0
 	for ji := range s.in.jobs {
-		if j := &s.in.jobs[ji]; !j.alive && s.pr.first[ji] >= 0 {
-			rest += j.cols[lead.choice[ji]].obj
-		}
+		c := s.in.jobs[ji].cols[lead.choice[ji]]
+		rest += math.Abs(c.obj - c.slo)
 	}
 	if s.in.cfg.OneStage || bound-lead.obj <= s.lim.Gap*max(rest, 1) {
 		return
 	}
 	m := s.pr.m
-	m.ColLo, m.ColHi = slices.Clone(m.ColLo), slices.Clone(m.ColHi)
-	open := false
+	m.Obj, m.ColHi = slices.Clone(m.Obj), slices.Clone(m.ColHi)
 	for ji := range s.in.jobs {
 		j, first := &s.in.jobs[ji], s.pr.first[ji]
-		switch {
-		case first < 0:
-		case j.alive:
-			for ci := range j.cols {
-				m.ColLo[first+ci], m.ColHi[first+ci] = 0, 0
+		if first < 0 {
+			continue
+		}
+		for ci, c := range j.cols {
+			m.Obj[first+ci] -= c.slo
+			if j.alive && c.tier != j.cols[lead.choice[ji]].tier {
+				m.ColHi[first+ci] = 0
 			}
-			m.ColLo[first+lead.choice[ji]], m.ColHi[first+lead.choice[ji]] = 1, 1
-		default:
-			open = true
 		}
 	}
-	if !open {
-		return
-	}
-	before := *s.stats
-	sol, ok := s.ask(ctx, &m, s.lim)
+	before, lim := *s.stats, s.lim
+	lim.Gap, lim.Time = 5*lim.Gap, lim.Time/2
+	sol, ok := s.ask(ctx, &m, lim)
 	before.Solve = s.stats.Solve
 	*s.stats = before // the first stage's status stands
 	if ok {
