@@ -30,7 +30,7 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 			if rec = b.admit(now, job); rec == nil {
 				continue
 			}
-			b.records[job.ID] = rec
+			b.remember(rec)
 		}
 		b.followJob(now, rec, job)
 	}
@@ -50,7 +50,18 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 
 // ids are the known jobs in order: ranging over the map never decides anything.
 func (b *Bridge) ids() []slurm.JobID {
-	return slices.Sorted(maps.Keys(b.records))
+	if b.order == nil { // remember and bury drop it; those who range over the old list keep it whole
+		b.order = slices.Sorted(maps.Keys(b.records))
+	}
+	return b.order
+}
+
+// remember takes a record up.
+func (b *Bridge) remember(rec *Record) {
+	if b.records[rec.Job] == nil {
+		b.order = nil
+	}
+	b.records[rec.Job] = rec
 }
 
 // maxPast bounds the ended jobs that are kept to be shown.
@@ -59,6 +70,7 @@ const maxPast = 1000
 // bury moves a record to the past.
 func (b *Bridge) bury(rec *Record) {
 	delete(b.records, rec.Job)
+	b.order = nil
 	if rec.Phase == Unmanaged {
 		b.forget(rec)
 		return

@@ -44,7 +44,7 @@ func (b *Bridge) persist(now time.Time) error {
 
 // allRecords are the known jobs in order, then those of the past.
 func (b *Bridge) allRecords() []*Record {
-	var out []*Record
+	out := make([]*Record, 0, len(b.records)+len(b.past))
 	for _, id := range b.ids() {
 		out = append(out, b.records[id])
 	}
@@ -88,7 +88,7 @@ func (b *Bridge) restore(entries []journal.Entry) error {
 		case kindJob:
 			rec := &Record{}
 			if err = json.Unmarshal(e.Data, rec); err == nil {
-				b.records[rec.Job] = rec // an ended one is buried when Slurm does not show it any more
+				b.remember(rec) // an ended one is buried when Slurm does not show it any more
 			}
 		case kindFabric:
 			err = json.Unmarshal(e.Data, &b.fabric)

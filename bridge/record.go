@@ -80,6 +80,7 @@ type Record struct {
 	// BeginWas is the begin time that our last delay replaced: Slurm may still show it.
 	BeginWas time.Time `json:"begin_was,omitzero"`
 
+	basis basis // of Estimate; after a restart it is made anew
 	dirty bool
 }
 

@@ -73,9 +73,11 @@ type books struct {
 	integral float64   // GPU-seconds held
 	busy     []sample  // per unit
 
-	log     hash.Hash
-	actions int
-	refused int
+	log      hash.Hash
+	actions  int
+	badPlans int
+	badWhy   string
+	refused  int
 
 	rounds, cached, timeouts, greedy, failed int
 	solves                                   []time.Duration
@@ -236,6 +238,13 @@ func (b *books) acted(now time.Time, op string, id slurm.JobID, what string, err
 		b.refused++
 	}
 	fmt.Fprintf(b.log, "%d %s %d %s %v\n", now.UnixNano(), op, id, what, err)
+}
+
+// badPlan books a plan that planner.Check refused: the policy's fault, and the loop did not follow it.
+func (b *books) badPlan(why string) {
+	if b.badPlans++; b.badPlans == 1 {
+		b.badWhy = why
+	}
 }
 
 // planned books a round.

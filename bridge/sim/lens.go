@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"unisched/bridge"
+	"unisched/estimator"
 	"unisched/planner"
 	"unisched/slurm"
 )
@@ -27,6 +28,22 @@ type Known struct {
 	Checkpoint  time.Duration
 	Unit, Lease time.Duration // Lease: of the job's class
 	RoundedGPUs int           // what it takes when 3 becomes 4 and 5 to 7 become 8
+}
+
+// oracle is an estimator that knows. What it said is refreshed in every round by [Oracle].
+type oracle struct{ w *world }
+
+// Estimate implements bridge.Estimator.
+func (o oracle) Estimate(id slurm.JobID, j estimator.Job, now time.Time) planner.Estimate {
+	e := planner.Estimate{Reaches: 1, Basis: "oracle"}
+	t := o.w.truths[id]
+	for _, s := range append([]planner.Shape{j.Requested}, j.Candidates...) {
+		if _, twice := e.SpeedOf(s); !twice {
+			e.Speeds = append(e.Speeds, planner.ShapeSpeed{Shape: s, Speed: planner.Exactly(t.speed(s))})
+		}
+	}
+	k := o.w.known(t, planner.Job{Run: planner.Run{Job: planner.JobID(id)}, Class: j.Class}, planner.Snapshot{Unit: o.w.cfg.Unit, SLOUnits: o.w.cfg.SLOUnits})
+	return Oracle(now, planner.Job{Class: j.Class, Estimate: e}, k).Estimate
 }
 
 // Oracle shows the truth: speeds, iterations left and costs, each without any doubt.

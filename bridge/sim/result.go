@@ -54,7 +54,8 @@ type Figures struct {
 	SLOLost          int     `json:"slo_lost"` // SLO jobs that met none of their deadlines
 	Actions          int     `json:"actions"`
 	Refused          int     `json:"actions_refused"`
-	BadPlans         int64   `json:"plans_refused"`
+	BadPlans         int     `json:"plans_refused"`
+	BadPlanWhy       string  `json:"first_refusal,omitempty"`
 	Hash             string  `json:"action_log_sha256"`
 	Wall             float64 `json:"wall_s"`
 	Error            string  `json:"error,omitempty"`
@@ -158,7 +159,8 @@ func (b *books) result(w *world, err error) Result {
 	f.SolverTimeouts, f.CachedRounds, f.Rounds, f.PlanSeconds, f.Steps = b.timeouts, b.cached, b.rounds, b.plans.Seconds(), w.steps
 	f.Makespan = lastEnd.Sub(start).Seconds()
 	b.use(&r, lastSubmit)
-	f.Actions, f.Refused, f.BadPlans = b.actions, b.refused, w.bridge.View().Actions.BadPlans
+	f.Actions, f.Refused, f.BadPlans = b.actions, b.refused, b.badPlans
+	f.BadPlanWhy = b.badWhy
 	f.Hash = hex.EncodeToString(b.log.Sum(nil))
 	if err != nil {
 		f.Error = err.Error()

@@ -40,6 +40,8 @@ type Config struct {
 	Requeue time.Duration
 	Speeds  Speeds
 	Lenses  []Lens
+	// Oracle lets everybody know the truth: it stands in for the estimator.
+	Oracle bool
 	// Clock times the policy, for figures that nothing depends on (nil: they are 0).
 	Clock func() time.Time
 	// Progress is told now and then how far it is.
@@ -108,9 +110,18 @@ func Run(ctx context.Context, cfg Config, jobs []trace.Job, policy bridge.Policy
 		Seed: cfg.Seed, Start: start.Add(-lead), SubmitDelay: longDelay, RequeueDelay: cfg.Requeue, Quiet: true, Watch: w.books.moment,
 	}, nodes, cfg.partitions(nodes)...)
 	w.wire = &wire{Cluster: w.cluster, books: w.books}
-	b, err := bridge.New(w.bridgeConfig(), bridge.Parts{
-		Cluster: w.wire, Policy: &tap{policy, cfg.Lenses, w}, Memory: forgetful{}, Reports: w.cluster.Reports,
-	}, bridge.Restored{})
+	parts := bridge.Parts{Cluster: w.wire, Memory: forgetful{}, Reports: w.cluster.Reports}
+	if cfg.Oracle {
+		parts.Estimator = oracle{w}
+		cfg.Lenses = append([]Lens{Oracle}, cfg.Lenses...)
+	}
+	parts.Log = func(_ time.Time, n bridge.Note) {
+		if n.What == "plan-refused" {
+			w.books.badPlan(n.Text)
+		}
+	}
+	parts.Policy = &tap{policy, cfg.Lenses, w}
+	b, err := bridge.New(w.bridgeConfig(), parts, bridge.Restored{})
 	if err != nil {
 		return Result{}, err
 	}
@@ -152,6 +163,7 @@ const patience = 7 * 24 * time.Hour
 func (w *world) bridgeConfig() bridge.Config {
 	c := bridge.Defaults()
 	c.Stage, c.Unit, c.SLOUnits, c.Poll, c.Delay = bridge.StageStrict, w.cfg.Unit, w.cfg.SLOUnits, w.cfg.Poll, longDelay
+	c.ViewEvery = 24 * time.Hour // nobody looks
 	c.Partitions, c.ProfilePartition, c.ProfileTime = []string{partition}, profiling, w.cfg.Profile
 	if w.cfg.Profile <= 0 {
 		c.ProfilePartition = ""

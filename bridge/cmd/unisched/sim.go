@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
@@ -39,6 +40,7 @@ type simFlags struct {
 	dataDir, out           string
 	parallel               int
 	quiet                  bool
+	profile                string
 }
 
 // ablations are what --ablate knows.
@@ -86,6 +88,8 @@ func (a *app) simCommand() *cobra.Command {
 	s.StringVar(&f.out, "out", "", "`folder` for CSV, plots and a page")
 	s.IntVar(&f.parallel, "parallel", 0, "policies at the same time (0: one per core)")
 	s.BoolVar(&f.quiet, "quiet", false, "no progress")
+	s.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to `file`")
+	_ = s.MarkHidden("cpuprofile")
 	return c
 }
 
@@ -160,6 +164,17 @@ func (a *app) simulate(ctx context.Context, f simFlags) error {
 		return err
 	}
 	a.simTold(f, jobs)
+	if f.profile != "" {
+		file, err := os.Create(f.profile)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
 	results, err := a.simAll(ctx, f, cfg, jobs.Jobs)
 	if err != nil {
 		return err
@@ -236,7 +251,7 @@ func (a *app) simConfig(f simFlags, t trace.Trace) (sim.Config, error) {
 	}
 	switch {
 	case f.oracle:
-		c.Lenses = append(c.Lenses, sim.Oracle)
+		c.Oracle = true
 	case f.estimates == "chronus":
 		c.Lenses = append(c.Lenses, sim.ChronusEstimates)
 	}
