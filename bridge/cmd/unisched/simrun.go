@@ -17,7 +17,6 @@ import (
 	"unisched/bridge"
 	"unisched/bridge/sim"
 	"unisched/bridge/sim/trace"
-	"unisched/planner"
 	"unisched/planner/lease"
 	"unisched/planner/milp"
 	"unisched/planner/milp/highs"
@@ -26,31 +25,36 @@ import (
 )
 
 // simPolicies are the names that --policy knows, ours first.
-func simPolicies() []string { return []string{"unisched", "backfill"} }
-
-type planFunc func(planner.Snapshot) planner.Plan
-
-// Plan implements bridge.Policy.
-func (p planFunc) Plan(_ context.Context, s planner.Snapshot) planner.Plan { return p(s) }
+func simPolicies() []string { return append([]string{"unisched"}, policy.Names()...) }
 
 // simPolicy makes one policy, each with a solver of its own.
 func (f simFlags) simPolicy(name string) (bridge.Policy, error) {
 	// Nodes are what bounds a solve; the clock only stops a solver that has gone astray.
 	limits := milp.Limits{Nodes: max(int(500*f.solverLimit.Seconds()), 1), Time: 20 * f.solverLimit}
-	switch name {
-	case "unisched":
-		c := lease.Config{Reward: reward.Config{Ratio: f.ratio / 10}, Limits: limits, OneStage: f.ablated("no-second-stage"),
-			SingleCandidate: f.ablated("single-candidate")}
-		if f.ablated("no-margins") {
-			const none = 1e-9
-			c.Beta, c.Delta, c.Rho, c.Risk = none, none, 1, none
+	if name != "unisched" {
+		o := policy.Options{Solve: highs.New(highs.Options{}), Limits: limits, ChronusEstimates: f.estimates == "chronus", ChronusReplace: f.overhead == "chronus",
+			ChronusLease: f.chronusLease()}
+		if f.ablated("fixed-profile") {
+			o.ProfileNodes = f.profileNodes()
 		}
-		return lease.New(c, highs.New(highs.Options{})), nil
-	case "backfill":
-		return planFunc(policy.BackfillPlan), nil
+		return policy.New(name, o)
 	}
-	return nil, fmt.Errorf("no policy %q", name)
+	c := lease.Config{Reward: reward.Config{Ratio: f.ratio / 10}, Limits: limits, OneStage: f.ablated("no-second-stage"),
+		SingleCandidate: f.ablated("single-candidate")}
+	if f.ablated("no-margins") {
+		const none = 1e-9
+		c.Beta, c.Delta, c.Rho, c.Risk = none, none, 1, none
+	}
+	return lease.New(c, highs.New(highs.Options{})), nil
 }
+
+// chronusLease is the lease of CHRONUS: its own 20 minutes, or the SLO lease where the flags give that length in one unit.
+func (f simFlags) chronusLease() time.Duration {
+	return max(20*time.Minute, f.unit*time.Duration(f.sloUnits))
+}
+
+// profileNodes is how many nodes a fixed profiling partition has: a fiftieth of all.
+func (f simFlags) profileNodes() int { return max(1, (f.nodes+49)/50) }
 
 // simAll runs the policies, as many at a time as there are cores.
 func (a *app) simAll(ctx context.Context, f simFlags, cfg sim.Config, jobs []trace.Job) ([]sim.Result, error) {
