@@ -19,11 +19,7 @@ func (b *Bridge) persist(now time.Time) error {
 		if !rec.dirty {
 			continue
 		}
-		e, err := entry(now, kindJob, rec.Job.String(), rec)
-		if err != nil {
-			return err
-		}
-		entries = append(entries, e)
+		entries = append(entries, entry(now, kindJob, rec.Job.String(), rec))
 		rec.dirty = false
 	}
 	for _, key := range b.gone {
@@ -54,22 +50,10 @@ func (b *Bridge) allRecords() []*Record {
 // compact rewrites the journal with the state alone.
 func (b *Bridge) compact(now time.Time) error {
 	var entries []journal.Entry
-	add := func(kind, key string, v any) error {
-		e, err := entry(now, kind, key, v)
-		entries = append(entries, e)
-		return err
-	}
 	for _, rec := range b.allRecords() {
-		if err := add(kindJob, rec.Job.String(), rec); err != nil {
-			return err
-		}
+		entries = append(entries, entry(now, kindJob, rec.Job.String(), rec))
 	}
-	if err := add(kindFabric, "fabric", b.fabric); err != nil {
-		return err
-	}
-	if err := add(kindPaused, "paused", b.paused); err != nil {
-		return err
-	}
+	entries = append(entries, entry(now, kindFabric, "fabric", b.fabric), entry(now, kindPaused, "paused", b.paused))
 	return b.parts.Memory.Compact(entries)
 }
 
