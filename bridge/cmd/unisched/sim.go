@@ -166,6 +166,7 @@ func (a *app) simulate(ctx context.Context, f simFlags) error {
 	}
 	a.simTold(f, jobs)
 	debug.SetGCPercent(400) // a run's working set is small and its garbage is not
+	debug.SetMemoryLimit(800 << 20)
 	if f.profile != "" {
 		file, err := os.Create(f.profile)
 		if err != nil {
