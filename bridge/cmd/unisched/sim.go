@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"unisched/bridge/sim"
 	"unisched/bridge/sim/trace"
@@ -42,6 +43,7 @@ type simFlags struct {
 	parallel               int
 	quiet                  bool
 	profile                string
+	set                    map[string]string // what was given on the command line
 }
 
 // ablations are what --ablate knows.
@@ -51,14 +53,18 @@ const simLong = `Plays a trace of training jobs on a simulated cluster, in virtu
 model of Slurm. Rates are fractions, times seconds. With --oracle nobody is profiled and every policy knows the truth; without it
 all get the same estimates and pay for the same profiles.
 
-Formats: unisched (JSON lines, see unisched sim --help-format), chronus, philly, itp, helios, sacct (--parsable2), helios-like (synthetic, from
+Formats: unisched (JSON lines, one job each), chronus, philly, itp, helios, sacct (--parsable2), helios-like (synthetic, from
 the published summary). --workload gives deadlines and stopping criteria to traces that have none.`
 
 func (a *app) simCommand() *cobra.Command {
 	var f simFlags
 	c := &cobra.Command{
 		Use: "sim", Short: "Play a trace under several policies in virtual time", Args: cobra.NoArgs, Long: simLong,
-		RunE: do(func(cmd *cobra.Command, _ []string) error { return a.simulate(cmd.Context(), f) }),
+		RunE: do(func(cmd *cobra.Command, _ []string) error {
+			f.set = map[string]string{}
+			cmd.Flags().Visit(func(x *pflag.Flag) { f.set[x.Name] = x.Value.String() })
+			return a.simulate(cmd.Context(), f)
+		}),
 	}
 	s := c.Flags()
 	s.StringVar(&f.trace, "trace", "", "trace `file` (- for standard input)")
@@ -86,7 +92,7 @@ func (a *app) simCommand() *cobra.Command {
 	s.Float64Var(&f.load, "load", 1, "load of a helios-like trace")
 	s.Float64Var(&f.days, "days", 14, "days of a helios-like trace")
 	s.StringVar(&f.dataDir, "data-dir", "", "`folder` of side tables (default $UNISCHED_DATA, else ../shared/data)")
-	s.StringVar(&f.out, "out", "", "`folder` for CSV, plots and a page")
+	s.StringVar(&f.out, "out", "", "`folder` for figures, CSV and a manifest")
 	s.IntVar(&f.parallel, "parallel", 0, "policies at the same time (0: one per core)")
 	s.BoolVar(&f.quiet, "quiet", false, "no progress")
 	s.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to `file`")

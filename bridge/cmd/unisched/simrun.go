@@ -159,15 +159,21 @@ type simTraceDoc struct {
 }
 
 // simShow writes the figures.
-func (a *app) simShow(_ simFlags, t trace.Trace, results []sim.Result) error {
+func (a *app) simShow(f simFlags, t trace.Trace, results []sim.Result) error {
 	doc := simDoc{Schema: 1, Trace: simTraceDoc{t.Format, t.SHA256, t.Rows, len(t.Jobs), t.Odd}}
 	for _, r := range results {
 		doc.Policies = append(doc.Policies, r.Figures)
 	}
+	if f.out != "" {
+		if err := a.simOut(f, t, doc, results); err != nil {
+			return err
+		}
+	}
 	if a.output == "json" {
 		return a.json(doc)
 	}
-	tb := table{head: []string{"POLICY", "MISS %", "STRICT %", "SOFT %", "BE JCT min", "P99", "JCT", "PREEMPT", "LEFT", "WALL s"}, flex: 0}
+	tb := table{head: []string{"POLICY", "MISS %", "STRICT %", "SOFT %", "BE min", "BE P99", "JCT", "STOPS", "LEFT", "WALL s"},
+		bound: []int{11, 6, 8, 6, 7, 6, 6, 6, 5, 7}, flex: 0}
 	for _, p := range doc.Policies {
 		tb.add(p.Name, scaled(p.WeightedMiss, 100, 2), scaled(p.StrictMiss, 100, 2), scaled(p.SoftMiss, 100, 2), scaled(p.BEJCTMean, 1./60, 1),
 			scaled(p.BEJCTP99, 1./60, 0), scaled(p.JCTMean, 1./60, 1), strconv.Itoa(p.Preemptions), strconv.Itoa(p.Unfinished), strconv.FormatFloat(p.Wall, 'f', 1, 64))
