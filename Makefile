@@ -27,11 +27,11 @@ build: ## bin/unischedd, bin/unisched, bin/unisched-node
 
 test: lint unit test-e2e ## everything CI runs
 
-unit: ## unit tests, with the race detector; then the bridge's sweeps of crashes and faults in full
+unit: ## unit tests, with the race detector; then the sweeps and the long runs of the loop without it
 	contrib/ci/needs unit
 	$(HIGHS)
 	go test -race -short -count=1 -timeout 20m $(PKGS)
-	go test -count=1 -timeout 20m -run Scenario ./bridge
+	go test -count=1 -timeout 20m -run 'Scenario|SameSeed|EveryPolicy' ./bridge ./bridge/sim
 
 test-e2e: build ## the main scenarios on a real Slurm (SLURM=24.11 or 26.05)
 	contrib/ci/needs cluster

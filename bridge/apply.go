@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -350,14 +349,8 @@ const (
 )
 
 func (b *Bridge) intend(now time.Time, rec *Record, a Action, job slurm.Job) error {
-	intent, err := entry(now, kindIntent, "", Intent{a.Name(), a.Of(), rec.Target.Plan, describe(a), rec.Original})
-	if err != nil {
-		return err
-	}
-	record, err := entry(now, kindJob, rec.Job.String(), rec)
-	if err != nil {
-		return err
-	}
+	intent := entry(now, kindIntent, "", Intent{a.Name(), a.Of(), rec.Target.Plan, describe(a), rec.Original})
+	record := entry(now, kindJob, rec.Job.String(), rec)
 	if err := b.parts.Memory.Append(intent, record); err != nil {
 		return b.notSaved(now, fmt.Errorf("intent of job %d: %w", rec.Job, err))
 	}
@@ -370,21 +363,14 @@ func (b *Bridge) result(now time.Time, rec *Record, a Action, out Outcome, cause
 	if cause != nil {
 		r.Error = cause.Error()
 	}
-	e, err := entry(now, kindResult, "", r)
-	if err != nil {
-		return err
-	}
+	e := entry(now, kindResult, "", r)
 	// The record follows with the others at the end of the cycle; a crash in between loses no more than the outcome.
 	b.audit = append(b.audit, e)
 	return nil
 }
 
-func entry(now time.Time, kind, key string, v any) (journal.Entry, error) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return journal.Entry{}, fmt.Errorf("journal %s %s: %w", kind, key, err)
-	}
-	return journal.Entry{Kind: kind, Key: key, At: now.UTC(), Data: data}, nil
+func entry(now time.Time, kind, key string, v any) journal.Entry {
+	return journal.Entry{Kind: kind, Key: key, At: now.UTC(), Value: v}
 }
 
 // describe is the action in words, for logs and the audit.

@@ -63,7 +63,9 @@ type Parts struct {
 	Policy  Policy
 	Memory  Memory
 	Reports Reports
-	Log     func(now time.Time, n Note)
+	// Estimator, when set, replaces the bridge's own.
+	Estimator Estimator
+	Log       func(now time.Time, n Note)
 }
 
 // Bridge steers the jobs of one cluster. Step and the functions it calls run in one goroutine; View and Order may be called from
@@ -73,13 +75,15 @@ type Bridge struct {
 	parts Parts
 
 	records map[slurm.JobID]*Record
-	past    []*Record // ended, no longer in Slurm: kept for their people, bounded
+	order   []slurm.JobID // of records; nil: to be made
+	past    []*Record     // ended, no longer in Slurm: kept for their people, bounded
 	lore    lore
 	early   []progress.JobReport // of runs that Slurm has not shown yet
 	audit   []journal.Entry      // results to be written with the next records
 	gone    []string             // keys of records to be dropped from the journal
 
 	cycle    int64
+	shown    time.Time   // the newest View
 	last     time.Time   // the newest Step
 	seen     slurm.State // the newest good snapshot
 	trouble  string

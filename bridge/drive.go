@@ -15,9 +15,9 @@ import (
 // must leave; requeues; starts in plan order, also of those whose GPUs are still held by a job that must leave; and only then the signals. A
 // job that saves fast is gone within milliseconds of its signal, and what it frees must find its heir already waiting, ahead of every plain job.
 func (b *Bridge) act(ctx context.Context, now time.Time) error {
-	c := &cycle{b: b, now: now, left: b.cfg.MaxActions, jobs: map[slurm.JobID]slurm.Job{}}
-	for _, j := range b.seen.Jobs {
-		c.jobs[j.ID] = j
+	c := &cycle{b: b, now: now, left: b.cfg.MaxActions, jobs: make(map[slurm.JobID]*slurm.Job, len(b.seen.Jobs))}
+	for i := range b.seen.Jobs {
+		c.jobs[b.seen.Jobs[i].ID] = &b.seen.Jobs[i]
 	}
 	c.count()
 	for _, p := range []pass{giveBack, hold, requeue} {
@@ -39,7 +39,7 @@ func (c *cycle) each(ctx context.Context, p pass) error {
 	for _, id := range c.b.ids() {
 		if job, ok := c.jobs[id]; ok {
 			rec := c.b.records[id]
-			if err := c.apply(ctx, rec, p(c, rec, job)...); err != nil {
+			if err := c.apply(ctx, rec, p(c, rec, *job)...); err != nil {
 				return err
 			}
 		}
@@ -52,7 +52,7 @@ type cycle struct {
 	b       *Bridge
 	now     time.Time
 	left    int // writes
-	jobs    map[slurm.JobID]slurm.Job
+	jobs    map[slurm.JobID]*slurm.Job
 	saving  int            // checkpoints in progress
 	loading int            // starts without a sign of life
 	free    map[string]int // GPUs free now by node, less what starting jobs will take

@@ -16,7 +16,7 @@ import (
 // follow brings the records in line with what Slurm shows: admits new jobs, follows the phases of the known ones, and ends
 // those that are over. Slurm's word always wins.
 func (b *Bridge) follow(now time.Time, s slurm.State) {
-	present := map[slurm.JobID]bool{}
+	present := make(map[slurm.JobID]bool, len(s.Jobs))
 	for _, job := range s.Jobs {
 		present[job.ID] = true
 		rec := b.records[job.ID]
@@ -30,7 +30,7 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 			if rec = b.admit(now, job); rec == nil {
 				continue
 			}
-			b.records[job.ID] = rec
+			b.remember(rec)
 		}
 		b.followJob(now, rec, job)
 	}
@@ -53,7 +53,18 @@ const endUnseen = "no longer known to Slurm"
 
 // ids are the known jobs in order: ranging over the map never decides anything.
 func (b *Bridge) ids() []slurm.JobID {
-	return slices.Sorted(maps.Keys(b.records))
+	if b.order == nil { // remember and bury drop it; those who range over the old list keep it whole
+		b.order = slices.Sorted(maps.Keys(b.records))
+	}
+	return b.order
+}
+
+// remember takes a record up.
+func (b *Bridge) remember(rec *Record) {
+	if b.records[rec.Job] == nil {
+		b.order = nil
+	}
+	b.records[rec.Job] = rec
 }
 
 // maxPast bounds the ended jobs that are kept to be shown.
@@ -62,6 +73,7 @@ const maxPast = 1000
 // bury moves a record to the past.
 func (b *Bridge) bury(rec *Record) {
 	delete(b.records, rec.Job)
+	b.order = nil
 	if rec.Phase == Unmanaged {
 		b.forget(rec)
 		return
@@ -425,7 +437,7 @@ func (b *Bridge) end(now time.Time, rec *Record, p Phase, at time.Time, exit str
 	rec.Changed = Changed{} // an ended job has nothing left to undo; one that is rerun is read anew
 	rec.enter(now, p, rec.Why)
 	rec.note(now, "end", exit)
-	b.remember(now, rec)
+	b.keepPast(now, rec)
 	b.rouse("a job ended")
 }
 

@@ -101,7 +101,11 @@ func (b *Bridge) estimate(now time.Time, round bool) {
 
 // fit makes an estimate anew.
 func (b *Bridge) fit(now time.Time, rec *Record, j estimator.Job, in estimateInput) {
-	rec.Estimate = b.lore.fabric.Estimate(b.prime(now, rec, j), now)
+	if b.parts.Estimator != nil {
+		rec.Estimate = b.parts.Estimator.Estimate(rec.Job, j, now)
+	} else {
+		rec.Estimate = b.lore.fabric.Estimate(b.prime(now, rec, j), now)
+	}
 	rec.made = madeFrom{in, b.lore.version, rec.Iter}
 	rec.neverSuspended()
 }

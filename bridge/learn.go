@@ -136,10 +136,8 @@ func (b *Bridge) learn(now time.Time) {
 		return
 	}
 	b.lore.version++
-	if e, err := entry(now, kindFabric, "fabric", b.lore.fabric); err == nil {
-		b.audit = append(b.audit, e)
-		b.lore.dirty = false
-	}
+	b.audit = append(b.audit, entry(now, kindFabric, "fabric", b.lore.fabric))
+	b.lore.dirty = false
 }
 
 // teach gives the fabric the lesson of one job. It returns false when the job has nothing new.
@@ -246,8 +244,8 @@ func (r *Record) heldSeconds(now time.Time) float64 {
 	return s
 }
 
-// remember keeps what an ended job measured for the next one of its kind. The iteration at which it met a metric target counts only when its curve shows it.
-func (b *Bridge) remember(now time.Time, rec *Record) {
+// keepPast keeps what an ended job measured for the next one of its kind. The iteration at which it met a metric target counts only when its curve shows it.
+func (b *Bridge) keepPast(now time.Time, rec *Record) {
 	if b.lore.lessons++; b.lore.lessons > maxEndings || rec.Key == (estimator.Key{}) {
 		return
 	}
@@ -282,9 +280,7 @@ func (b *Bridge) store(now time.Time, k estimator.Key, j estimator.Job, end int6
 	b.lore.history = b.lore.history.Remember(k, j, end, now)
 	b.lore.version++
 	if p, ok := b.lore.history.Find(k, now); ok {
-		if e, err := entry(now, kindPast, pastKey(k), p); err == nil {
-			b.audit = append(b.audit, e)
-		}
+		b.audit = append(b.audit, entry(now, kindPast, pastKey(k), p))
 	}
 	if len(b.lore.history.Pasts) >= len(old)+1 {
 		return

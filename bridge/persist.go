@@ -29,11 +29,7 @@ func (b *Bridge) persist(now time.Time) error {
 		if !rec.dirty {
 			continue
 		}
-		e, err := entry(now, kindJob, rec.Job.String(), rec)
-		if err != nil {
-			return err
-		}
-		entries = append(entries, e)
+		entries = append(entries, entry(now, kindJob, rec.Job.String(), rec))
 		rec.dirty = false
 	}
 	for _, key := range b.gone {
@@ -64,7 +60,7 @@ func (b *Bridge) notSaved(now time.Time, err error) error {
 
 // allRecords are the known jobs in order, then those of the past.
 func (b *Bridge) allRecords() []*Record {
-	var out []*Record
+	out := make([]*Record, 0, len(b.records)+len(b.past))
 	for _, id := range b.ids() {
 		out = append(out, b.records[id])
 	}
@@ -74,27 +70,14 @@ func (b *Bridge) allRecords() []*Record {
 // compact rewrites the journal with the state alone.
 func (b *Bridge) compact(now time.Time) error {
 	var entries []journal.Entry
-	add := func(kind, key string, v any) error {
-		e, err := entry(now, kind, key, v)
-		entries = append(entries, e)
-		return err
-	}
 	for _, rec := range b.allRecords() {
-		if err := add(kindJob, rec.Job.String(), rec); err != nil {
-			return err
-		}
+		entries = append(entries, entry(now, kindJob, rec.Job.String(), rec))
 	}
-	if err := add(kindFabric, "fabric", b.lore.fabric); err != nil {
-		return err
-	}
+	entries = append(entries, entry(now, kindFabric, "fabric", b.lore.fabric))
 	for _, p := range b.lore.history.Pasts {
-		if err := add(kindPast, pastKey(p.Key), p); err != nil {
-			return err
-		}
+		entries = append(entries, entry(now, kindPast, pastKey(p.Key), p))
 	}
-	if err := add(kindPaused, "paused", b.paused); err != nil {
-		return err
-	}
+	entries = append(entries, entry(now, kindPaused, "paused", b.paused))
 	return b.parts.Memory.Compact(entries)
 }
 
@@ -113,7 +96,7 @@ func (b *Bridge) restore(entries []journal.Entry) error {
 		case kindJob:
 			rec := &Record{}
 			if err = json.Unmarshal(e.Data, rec); err == nil {
-				b.records[rec.Job] = rec // an ended one is buried when Slurm does not show it any more
+				b.remember(rec) // an ended one is buried when Slurm does not show it any more
 			}
 		case kindFabric:
 			err = json.Unmarshal(e.Data, &b.lore.fabric)

@@ -15,6 +15,10 @@ func (b *Bridge) View() *View { return b.view.Load() }
 // publish makes the view that the control socket shows.
 func (b *Bridge) publish(now time.Time) {
 	b.finishReleases(now)
+	if b.trouble == "" && b.view.Load().Trouble == "" && now.Sub(b.shown) < b.cfg.ViewEvery && !now.Before(b.shown) {
+		return
+	}
+	b.shown = now
 	v := &View{
 		Schema: ViewSchema, At: now, Cycle: b.cycle, Stage: b.cfg.Stage, Paused: b.paused, Unit: b.cfg.Unit, Cluster: b.seen.Cluster,
 		Slurm: b.seen.Release, API: b.seen.API, SeenAt: b.seen.At, Trouble: b.trouble, Suspect: b.suspect,
@@ -25,7 +29,10 @@ func (b *Bridge) publish(now time.Time) {
 		jobs[j.ID] = j
 	}
 	phases := map[Phase]int{}
-	for _, rec := range b.allRecords() {
+	all := b.allRecords()
+	slices.SortStableFunc(all, func(a, c *Record) int { return cmp.Compare(a.Job, c.Job) })
+	v.Jobs = make([]JobView, 0, len(all))
+	for _, rec := range all {
 		v.Jobs = append(v.Jobs, b.jobView(now, rec, jobs[rec.Job]))
 		phases[rec.Phase]++
 	}
@@ -33,7 +40,6 @@ func (b *Bridge) publish(now time.Time) {
 		v.Counts = append(v.Counts, PhaseCount{p, n})
 	}
 	slices.SortFunc(v.Counts, func(a, c PhaseCount) int { return cmp.Compare(a.Phase, c.Phase) })
-	slices.SortStableFunc(v.Jobs, func(a, c JobView) int { return cmp.Compare(a.ID, c.ID) })
 	b.view.Store(v)
 }
 

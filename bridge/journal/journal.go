@@ -31,12 +31,27 @@ const fileName = "journal"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Entry is one line. The last entry of a kind and key is the one that holds.
+// Entry is one line. The last entry of a kind and key is the one that holds. Append takes it with Data, or with a Value that is turned into Data before
+// Append returns, so that the caller may go on changing it; entries that are read back have Data alone.
 type Entry struct {
-	Kind string          `json:"kind"`
-	Key  string          `json:"key,omitempty"`
-	At   time.Time       `json:"at"`
-	Data json.RawMessage `json:"data,omitempty"` // null deletes the key
+	Kind  string          `json:"kind"`
+	Key   string          `json:"key,omitempty"`
+	At    time.Time       `json:"at"`
+	Data  json.RawMessage `json:"data,omitempty"` // null deletes the key
+	Value any             `json:"-"`
+}
+
+// Encoded is the entry with its Value turned into Data.
+func (e Entry) Encoded() (Entry, error) {
+	if e.Value == nil {
+		return e, nil
+	}
+	data, err := json.Marshal(e.Value)
+	if err != nil {
+		return e, fmt.Errorf("journal %s %s: %w", e.Kind, e.Key, err)
+	}
+	e.Data, e.Value = data, nil
+	return e, nil
 }
 
 // Journal is an open, locked journal. It is not safe for concurrent use.
@@ -300,6 +315,10 @@ func (j *Journal) Append(entries ...Entry) error {
 func (j *Journal) write(entries []Entry) error {
 	var buf []byte
 	for _, e := range entries {
+		e, err := e.Encoded()
+		if err != nil {
+			return err
+		}
 		line, err := encode(e)
 		if err != nil {
 			return fmt.Errorf("journal entry: %w", err)

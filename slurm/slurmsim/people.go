@@ -250,3 +250,12 @@ func (c *Cluster) Edit(id slurm.JobID, e Edit) {
 	c.touch(j)
 	c.enqueue(j)
 }
+
+// FreeGPUs is the number of GPUs that nobody holds, on whatever node.
+func (c *Cluster) FreeGPUs() int {
+	n := 0
+	for _, x := range c.nodes {
+		n += x.freeGPUs
+	}
+	return n
+}
