@@ -112,3 +112,34 @@ func TestScenarioRequeueForbiddenWhileSaving(t *testing.T) {
 		t.Errorf("%d writes in two minutes, phase %s", n, w.view("victim").Phase)
 	}
 }
+
+// case 26: Slurm does not take back who exits with the agreed code, and scontrol fails: one job is lost, not one after the other.
+func TestScenarioNobodyComesBack(t *testing.T) {
+	w := newWorld(t, site{nodes: 2, gpus: 4, sim: slurmsim.Config{RequeueExit: 98}})
+	w.wire.before = func(_ int, op string, _ slurm.JobID) error {
+		if op == "rerun" {
+			return &slurm.Error{Kind: slurm.ErrUnavailable, Op: op, Msg: "no scontrol"}
+		}
+		return nil
+	}
+	code := 99
+	for _, name := range []string{"a", "b"} {
+		body := training(20000)
+		body.Exit = &code
+		w.submit(name, slurmsim.Submission{GPUsPerNode: 4, Comment: "unisched:ckpt=B:USR1,stop=iters:20000,profile=skip", Body: body})
+	}
+	w.until(30*time.Minute, "both train", func() bool { return w.view("a").Iter > 0 && w.view("b").Iter > 0 })
+	for range 4 {
+		w.urgent("strict", 1200, 35*time.Minute)
+		w.run(time.Hour, nil)
+	}
+	lost := 0
+	for _, name := range []string{"a", "b"} {
+		if w.job(name).ID == 0 || w.job(name).State == slurm.StateFailed {
+			lost++
+		}
+	}
+	if lost != 1 {
+		t.Errorf("%d jobs were lost, want 1", lost)
+	}
+}
