@@ -76,6 +76,9 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 	out := outcomeOf(err)
 	switch out {
 	case Done:
+		if _, ok := a.(Ask); ok {
+			rec.Run.Heard, rec.dirty = true, true
+		}
 		b.counts.Done++
 		b.log(c.now, "info", "action", rec.Job, "%s: %s", a.Name(), describe(a))
 	case Refused:
@@ -128,7 +131,8 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		rec.Run.Signalled = time.Time{}
 		rec.enter(now, Checkpointing, a.Why)
 	case Ask:
-		rec.Run.Signalled = now
+		rec.Run.Resent = !rec.Run.Signalled.IsZero()
+		rec.Run.Signalled, rec.Run.Heard = now, false
 		rec.note(now, "signal", string(a.Signal.Name))
 	case Unhold:
 	case Settle:
@@ -137,7 +141,7 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		rec.enter(now, b.queuePhase(rec), rec.Why)
 		b.rouse("a job is back in the queue")
 	case Requeue:
-		rec.note(now, "requeue", "it saved its checkpoint and runs on")
+		rec.note(now, "requeue", a.Why)
 	case Rerun: // asked for until a snapshot shows it in the queue
 		rec.RerunTries++
 		ch.Begin = time.Time{}
@@ -148,7 +152,7 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		rec.Target = Target{}
 		switch rec.Phase {
 		case Checkpointing:
-			rec.enter(now, Running, "")
+			rec.enter(now, rec.runPhase(), "")
 		case Requeueing, Starting:
 			rec.enter(now, b.queuePhase(rec), "")
 		}
@@ -345,6 +349,7 @@ type Result struct {
 const (
 	kindJob    = "job"
 	kindFabric = "fabric"
+	kindPast   = "past"
 	kindPaused = "paused"
 	kindIntent = "intent"
 	kindResult = "result"

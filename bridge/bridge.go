@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"unisched/bridge/journal"
-	"unisched/estimator"
 	"unisched/hooks/progress"
 	"unisched/planner"
 	"unisched/slurm"
@@ -75,7 +74,7 @@ type Bridge struct {
 
 	records map[slurm.JobID]*Record
 	past    []*Record // ended, no longer in Slurm: kept for their people, bounded
-	fabric  estimator.Fabric
+	lore    lore
 	early   []progress.JobReport // of runs that Slurm has not shown yet
 	audit   []journal.Entry      // results to be written with the next records
 	gone    []string             // keys of records to be dropped from the journal
@@ -95,6 +94,7 @@ type Bridge struct {
 	boundary time.Time // the last unit boundary that had its round
 	rounded  time.Time // the last round
 	wake     string    // why the next round should come early
+	freeGPUs int       // at the last look
 	plan     planner.Plan
 	snapshot planner.Snapshot
 	counts   ActionCounts
@@ -154,6 +154,7 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	b.judge(now, state)
 	reports := b.takeReports(now, append(b.early, b.parts.Reports()...))
 	b.follow(now, state)
+	b.rouseWhenFreed()
 	b.early = b.stillEarly(b.takeReports(now, reports))
 
 	// 2. Estimate: speed, iterations left and suspension cost of the jobs, when a plan is due; at once for those that are new.

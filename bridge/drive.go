@@ -117,7 +117,7 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 	run, b := rec.ID(), c.b
 	pending := job.State == slurm.StatePending && !job.HasFlag(slurm.FlagCompleting)
 	if !b.acts(rec) || rec.Phase == Unmanaged { // unmanaged: the submit plugin may have delayed it
-		return b.plain(rec, job, pending)
+		return c.plain(rec, job, pending)
 	}
 	switch rec.Phase {
 	case Requeueing:
@@ -158,15 +158,25 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 }
 
 // plain is the way back of a job on which we do not act (any more).
-func (b *Bridge) plain(rec *Record, job slurm.Job, pending bool) []Action {
+func (c *cycle) plain(rec *Record, job slurm.Job, pending bool) []Action {
+	b := c.b
 	if rec.Phase == Profiling && b.preemptible(rec, job) {
 		return nil // it has to come back from its profile first: checkpoint sees to that
 	}
 	if rec.Phase.Ended() || job.HasFlag(slurm.FlagCompleting) {
 		return nil
 	}
-	if asked := rec.Run.Signalled; rec.Phase == Checkpointing && !asked.IsZero() && !b.handsOff && b.last.Sub(asked) < b.cfg.CheckpointTimeout {
-		return nil // it is on its way out, held so that nobody starts it before its request is restored
+	if rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() {
+		late := c.now.Sub(rec.Run.Signalled) >= b.cfg.CheckpointTimeout
+		switch {
+		case !late && (rec.Run.Profile || !b.handsOff):
+			return nil // it is on its way out, held so that nobody starts it before its request is restored
+		case rec.Run.Profile:
+			return []Action{Requeue{target(rec.ID()), "its profile run does not answer the signal"}}
+		}
+	}
+	if rec.Phase == Profiling {
+		return []Action{Requeue{target(rec.ID()), "its profile run cannot be asked to leave"}}
 	}
 	if !rec.Changed.Any() {
 		return nil
@@ -185,7 +195,7 @@ func (b *Bridge) plain(rec *Record, job slurm.Job, pending bool) []Action {
 // preemptible.
 func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 	run := rec.Run
-	if job.State != slurm.StateRunning || job.HasFlag(slurm.FlagCompleting) || run.Signalled.IsZero() || run.CheckpointAt.After(run.Signalled) {
+	if job.State != slurm.StateRunning || job.HasFlag(slurm.FlagCompleting) || run.Signalled.IsZero() || run.answered() {
 		return nil
 	}
 	if c.now.Sub(run.Signalled) < c.b.cfg.CheckpointTimeout {
@@ -198,11 +208,22 @@ func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 	if rec.Strikes >= c.b.cfg.CheckpointStrikes {
 		rec.NoPreempt = why + ": it is not preempted any more; see its ckpt= setting"
 	}
+	if run.Profile { // it did not ask for this run: it gets its own GPUs back whatever it answers
+		rec.Profile = Profile{Done: true, Note: "profile given up: " + why}
+		return []Action{Requeue{target(rec.ID()), "its profile run does not answer the signal"}}
+	}
 	next := rec.runPhase()
 	rec.LeaseUntil = c.b.leaseEnd(c.now, rec.Class())
 	rec.enter(c.now, next, why)
 	c.b.log(c.now, "warn", "signal-ineffective", rec.Job, "%s", why)
 	return []Action{Unhold{target(rec.ID())}}
+}
+
+// lostSignal reports whether the signal may never have been sent (we died, or heard no answer) and the job runs on: the one call that is made again, once,
+// since a snapshot cannot show what became of it. A checkpoint is no proof: the job may save on its own account.
+func (r *Record) lostSignal(now time.Time, patience time.Duration) bool {
+	run := r.Run
+	return !run.Signalled.IsZero() && !run.Heard && !run.Resent && now.Sub(run.Signalled) >= patience
 }
 
 // runPhase is the phase of the run in progress while nothing is asked of it.
@@ -287,9 +308,10 @@ func hold(c *cycle, rec *Record, job slurm.Job) []Action {
 	return []Action{Hold{target(rec.ID()), why}}
 }
 
-// ask sends the checkpoint signal to the jobs that are held for it and have not had it.
+// ask sends the checkpoint signal to the jobs that are held for it and have not had it, or may not.
 func ask(c *cycle, rec *Record, job slurm.Job) []Action {
-	if rec.Phase != Checkpointing || !rec.Run.Signalled.IsZero() || !c.b.acts(rec) && !rec.Run.Profile {
+	due := rec.Run.Signalled.IsZero() || rec.lostSignal(c.now, max(3*c.b.cfg.Poll, 10*time.Second))
+	if rec.Phase != Checkpointing || !due || !c.b.acts(rec) && !rec.Run.Profile {
 		return nil
 	}
 	return []Action{Ask{target(rec.ID()), slurm.Signal{Name: slurm.SignalName(rec.Wish.Ckpt.Signal), BatchOnly: rec.Wish.Ckpt.BatchOnly}}}
@@ -301,8 +323,10 @@ func requeue(c *cycle, rec *Record, job slurm.Job) []Action {
 	case rec.Phase == Failed && rec.Rerun:
 		return []Action{Rerun{target(rec.ID())}}
 	case rec.Phase == Checkpointing && job.State == slurm.StateRunning && !job.HasFlag(slurm.FlagCompleting) && !rec.Run.Signalled.IsZero() &&
-		rec.Run.CheckpointAt.After(rec.Run.Signalled) && c.now.Sub(rec.Run.CheckpointAt) > max(3*c.b.cfg.Poll, 10*time.Second):
-		return []Action{Requeue{target(rec.ID())}}
+		(rec.Run.Heard || rec.Run.Resent) && rec.Run.answered() && c.now.Sub(rec.Run.CheckpointAt) > max(3*c.b.cfg.Poll, 10*time.Second):
+		return []Action{Requeue{target(rec.ID()), "it saved its checkpoint and runs on"}}
+	case rec.Phase == Profiling && job.State == slurm.StateRunning && !rec.canBeSignalled() && rec.measured(c.now, c.b.stepTime(rec)) && c.b.suspect == "":
+		return []Action{Requeue{target(rec.ID()), "its profile run says nothing"}}
 	}
 	return nil
 }

@@ -44,9 +44,12 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 			continue
 		}
 		// Slurm forgets a job MinJobAge after its end: it ended while nobody was looking.
-		b.end(now, rec, Completed, now, "no longer known to Slurm")
+		b.end(now, rec, Completed, now, endUnseen)
 	}
 }
+
+// endUnseen is the exit of a job that ended while nobody was looking: neither when nor how is known.
+const endUnseen = "no longer known to Slurm"
 
 // ids are the known jobs in order: ranging over the map never decides anything.
 func (b *Bridge) ids() []slurm.JobID {
@@ -331,6 +334,11 @@ const maxReruns = 20
 
 // followFinished handles a job that Slurm shows ended.
 func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
+	missed := job.Restarts != rec.Restart && rec.Phase.Ours() // a whole run, between two looks
+	if missed {
+		b.runOver(now, rec, job.Start)
+		rec.Restart, rec.Rerun, rec.RerunTries = job.Restarts, false, 0
+	}
 	if rec.Rerun && !rec.Phase.Ended() { // it was asked for and has not happened
 		rec.enter(now, Failed, rec.Why)
 	}
@@ -346,11 +354,12 @@ func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
 		at = now
 	}
 	during := rec.Phase
-	if during == Starting { // it began and ended between two looks
+	if missed || during == Starting { // it began and ended between two looks
+		during = Starting
 		rec.Run = RunProgress{Start: job.Start, Profile: b.isProfile(rec, job)}
 		rec.Placement = placementOf(job)
 	}
-	if during.OnGPUs() || during == Starting {
+	if during.OnGPUs() || during == Starting { // the books of this run
 		b.runOver(now, rec, at)
 	}
 	exit := fmt.Sprintf("%s, exit %d", job.State, job.ExitCode)
@@ -390,11 +399,11 @@ func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
 	switch {
 	case !job.Requeue: // its user has switched that off since
 		return ""
-	case job.State == slurm.StateCompleted && signalled && rec.Wish.Stop.Iterations > 0 && rec.Run.CheckpointAt.After(rec.Run.Signalled) && rec.Run.SavedIter < rec.Wish.Stop.Iterations:
+	case job.State == slurm.StateCompleted && signalled && rec.Wish.Stop.Iterations > 0 && rec.Run.answered() && rec.Run.SavedIter < rec.Wish.Stop.Iterations:
 		return "it saved a checkpoint and exited 0 instead of the agreed code"
 	case job.State == slurm.StateCompleted:
 		return ""
-	case signalled && !rec.Run.CheckpointAt.After(rec.Run.Signalled):
+	case signalled && !rec.Run.answered():
 		rec.NoPreempt = "signal-kills: the checkpoint signal ended it; see its ckpt= setting"
 		return "the checkpoint signal killed it"
 	case signalled && rec.Wish.Stop.Iterations > rec.Run.SavedIter:
@@ -420,6 +429,7 @@ func (b *Bridge) end(now time.Time, rec *Record, p Phase, at time.Time, exit str
 	rec.Changed = Changed{} // an ended job has nothing left to undo; one that is rerun is read anew
 	rec.enter(now, p, rec.Why)
 	rec.note(now, "end", exit)
+	b.remember(now, rec)
 	b.rouse("a job ended")
 }
 
@@ -435,12 +445,17 @@ func (b *Bridge) runOver(now time.Time, rec *Record, at time.Time) {
 		rec.Stays = keep(rec.Stays, maxStays, Stay{rec.Restart, run.Start, at, rec.Placement, run.Profile})
 	}
 	if rec.Phase == Checkpointing && !run.Signalled.IsZero() && at.After(run.Signalled) {
-		s := estimator.SRSample{GPUs: rec.Placement.GPUs(), Nodes: len(rec.Placement), Seconds: at.Sub(run.Signalled).Seconds()}
+		s := estimator.SRSample{GPUs: rec.Placement.GPUs(), Nodes: len(rec.Placement), Seconds: at.Sub(run.Signalled).Seconds(),
+			Bytes: rec.CheckpointBytes, AtOnce: b.savingBeside(rec)}
 		rec.Checkpoints = keep(rec.Checkpoints, maxSR, s)
-		b.fabric = b.fabric.Learn(estimator.Outcome{NewCheckpoints: []estimator.SRSample{s}}, now)
+		b.learnCheckpoint(now, s)
 	}
 	if !run.Profile && rec.Phase == Checkpointing {
 		rec.Preemptions++
+	}
+	b.learnLease(now, rec, at)
+	if run.Profile && !rec.Profile.Done && run.Ready.IsZero() {
+		rec.Profile = Profile{Done: true, Note: "profile given up: it reports no progress"}
 	}
 	if run.Profile && !rec.Profile.Done {
 		b.profileStepOver(now, rec)
@@ -463,5 +478,20 @@ func keep[T any](list []T, most int, v T) []T {
 func (b *Bridge) rouse(why string) {
 	if b.wake == "" {
 		b.wake = why
+	}
+}
+
+// rouseWhenFreed brings a round forward when GPUs came free, whoever held them, and somebody waits.
+func (b *Bridge) rouseWhenFreed() {
+	before := b.freeGPUs
+	b.freeGPUs = b.gpuCount().Free
+	if b.freeGPUs <= before {
+		return
+	}
+	for _, id := range b.ids() {
+		if p := b.records[id].Phase; p == Waiting || p == Admitted || p == Requeueing {
+			b.rouse("GPUs came free")
+			return
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"unisched/bridge/journal"
+	"unisched/estimator"
 )
 
 // compactAt is the size of the journal at which it is written anew.
@@ -83,8 +84,13 @@ func (b *Bridge) compact(now time.Time) error {
 			return err
 		}
 	}
-	if err := add(kindFabric, "fabric", b.fabric); err != nil {
+	if err := add(kindFabric, "fabric", b.lore.fabric); err != nil {
 		return err
+	}
+	for _, p := range b.lore.history.Pasts {
+		if err := add(kindPast, pastKey(p.Key), p); err != nil {
+			return err
+		}
 	}
 	if err := add(kindPaused, "paused", b.paused); err != nil {
 		return err
@@ -110,7 +116,12 @@ func (b *Bridge) restore(entries []journal.Entry) error {
 				b.records[rec.Job] = rec // an ended one is buried when Slurm does not show it any more
 			}
 		case kindFabric:
-			err = json.Unmarshal(e.Data, &b.fabric)
+			err = json.Unmarshal(e.Data, &b.lore.fabric)
+		case kindPast:
+			var p estimator.Past
+			if err = json.Unmarshal(e.Data, &p); err == nil {
+				b.lore.history = b.lore.history.Restore(p)
+			}
 		case kindPaused:
 			err = json.Unmarshal(e.Data, &b.paused)
 		}

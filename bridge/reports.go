@@ -78,6 +78,12 @@ func (r *Record) take(now time.Time, l progress.Line) {
 	if l.GradBytes > 0 {
 		r.GradBytes = float64(l.GradBytes)
 	}
+	if l.Batch > 0 {
+		r.Batch = float64(l.Batch)
+	}
+	if l.Kind == progress.Checkpoint && l.Bytes > 0 {
+		r.CheckpointBytes = float64(l.Bytes)
+	}
 	if l.HasIter {
 		r.advance(at, l.Iter)
 	}
@@ -88,6 +94,8 @@ func (r *Record) take(now time.Time, l progress.Line) {
 			r.Saved = max(r.Saved, l.Iter)
 			r.dirty = true
 		}
+	case progress.Signal:
+		run.Heard = true
 	case progress.Progress:
 		r.curvePoint(l)
 	}
@@ -114,7 +122,8 @@ func (r *Record) resumed(now, at time.Time, first int64) {
 		r.LostIters += lost
 	}
 	if d := at.Sub(r.Run.Start).Seconds(); d >= 0 {
-		r.Resumes = keep(r.Resumes, maxSR, estimator.SRSample{GPUs: r.Placement.GPUs(), Nodes: len(r.Placement), Seconds: d})
+		r.Resumes = keep(r.Resumes, maxSR, estimator.SRSample{GPUs: r.Placement.GPUs(), Nodes: len(r.Placement), Seconds: d, Bytes: r.CheckpointBytes})
+		r.Taught.ResumesDue++
 	}
 	r.Returns = keep(r.Returns, maxSR, Return{Run: r.Restart, At: at, Reached: r.Iter, Saved: r.Saved, Resumed: first})
 	r.note(now, "resumed", "at iteration "+itoa(first)+", the checkpoint was of "+itoa(r.Saved))
@@ -140,7 +149,7 @@ func (r *Record) sample() {
 	if n < 2 || d <= 0 || len(r.Placement) == 0 {
 		return
 	}
-	s := estimator.Sample{Shape: r.Placement.Shape(), IterTime: d / float64(n), N: int(min(n, math.MaxInt32)), At: run.FirstAt, Profile: run.Profile}
+	s := estimator.Sample{Shape: r.Placement.Shape(), Batch: r.Batch, IterTime: d / float64(n), N: int(min(n, math.MaxInt32)), At: run.FirstAt, Profile: run.Profile}
 	if i := len(r.Samples) - 1; i >= 0 && r.Samples[i].At.Equal(s.At) {
 		r.Samples[i] = s
 		return
@@ -194,17 +203,6 @@ func (r *Record) unsaved(now time.Time) time.Duration {
 	return max(now.Sub(since), 0)
 }
 
-// estimate refreshes what the estimator believes of our jobs: of all of them, or only of those of which nothing is known yet.
-func (b *Bridge) estimate(now time.Time, all bool) {
-	for _, id := range b.ids() {
-		rec := b.records[id]
-		if !rec.Phase.Ours() || !all && len(rec.Estimate.Speeds) > 0 {
-			continue
-		}
-		rec.Estimate = b.fabric.Estimate(b.estimatorJob(now, rec), now)
-	}
-}
-
 // estimatorJob is what the estimator may know of a job.
 func (b *Bridge) estimatorJob(now time.Time, rec *Record) estimator.Job {
 	o, w := rec.Original, rec.Wish
@@ -213,7 +211,7 @@ func (b *Bridge) estimatorJob(now time.Time, rec *Record) estimator.Job {
 		Class: planner.Class(w.Class), Requested: shapes[0], Candidates: shapes,
 		Scale: estimator.Scale(w.Batch), Done: rec.Iter, RanSeconds: rec.ranSeconds(now), Samples: rec.Samples, Curve: rec.Curve,
 		Resumes: rec.Resumes, Checkpoints: rec.Checkpoints, RestoreHint: w.Restore.Seconds(), LimitSeconds: o.TimeLimit.Seconds(),
-		Lease: b.cfg.Unit, GradBytes: rec.GradBytes, UnsavedSeconds: rec.unsaved(now).Seconds(),
+		Lease: b.cfg.Unit, GradBytes: rec.GradBytes, CheckpointBytes: rec.CheckpointBytes, UnsavedSeconds: rec.unsaved(now).Seconds(),
 		Stop: stopOf(w),
 	}
 	if n := len(w.Tiers); n > 0 {

@@ -80,6 +80,7 @@ func (c *Cluster) Cancel(id slurm.JobID) {
 	default:
 		c.finish(j, slurm.StateCancelled, 0, 15)
 		c.completes(j)
+		c.rouse()
 	}
 }
 
