@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -123,19 +124,21 @@ func TestScenarioNobodyComesBack(t *testing.T) {
 		return nil
 	}
 	code := 99
-	for _, name := range []string{"a", "b"} {
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	for _, name := range names {
 		body := training(20000)
 		body.Exit = &code
 		w.submit(name, slurmsim.Submission{GPUsPerNode: 4, Comment: "unisched:ckpt=B:USR1,stop=iters:20000,profile=skip", Body: body})
+		w.run(30*time.Second, nil)
 	}
 	w.until(30*time.Minute, "both train", func() bool { return w.view("a").Iter > 0 && w.view("b").Iter > 0 })
-	for range 4 {
-		w.urgent("strict", 1200, 35*time.Minute)
+	for i := range 3 {
+		w.urgent(fmt.Sprint("strict", i), 1200, 35*time.Minute)
 		w.run(time.Hour, nil)
 	}
 	lost := 0
-	for _, name := range []string{"a", "b"} {
-		if w.job(name).ID == 0 || w.job(name).State == slurm.StateFailed {
+	for _, name := range names {
+		if w.view(name).Phase == bridge.Failed || w.view(name).Phase == bridge.Requeueing {
 			lost++
 		}
 	}
