@@ -58,7 +58,7 @@ func instances(t *testing.T, gpus, jobs int, run func(*testing.T, planner.Snapsh
 func TestInstances(t *testing.T) {
 	solve := solver(t)
 	instances(t, 320, 250, func(t *testing.T, s planner.Snapshot) {
-		r := Run(context.Background(), s, generous(), solve, time.Now)
+		r := Run(context.Background(), s, generous(), solve, time.Now, func() time.Duration { return 0 })
 		for _, v := range planner.Check(s, r.Plan) {
 			t.Error(v)
 		}
