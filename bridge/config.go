@@ -56,6 +56,8 @@ type Config struct {
 	StartTimeout time.Duration
 	// Quantile of the duration estimate that deadlines are planned on.
 	Quantile float64
+	// AccountWeights and QOSWeights multiply the rewards of jobs: "name=factor", 1 for who is not named (price tiers by QOS, shares by account).
+	AccountWeights, QOSWeights []string
 	// Zone of deadlines written without one.
 	Zone *time.Location
 }
@@ -66,7 +68,7 @@ func Defaults() Config {
 		Stage: Shadow, CanaryShare: 0.1, Unit: 5 * time.Minute, SLOUnits: 2, Poll: 10 * time.Second, Delay: 3 * time.Minute,
 		Partitions: []string{"gpu"}, ProfilePartition: "profile", ProfileTime: 5 * time.Minute, RequeueExit: 99, PriorityMode: "nice",
 		CheckpointTimeout: 5 * time.Minute, CheckpointStrikes: 2, MaxCheckpoints: 8, MaxStarts: 8, MaxActions: 200,
-		StartTimeout: 30 * time.Second, Quantile: 0.6, Zone: time.UTC,
+		StartTimeout: 30 * time.Second, Quantile: 0.6, Zone: time.UTC, AccountWeights: []string{}, QOSWeights: []string{},
 	}
 }
 
@@ -77,6 +79,10 @@ func (c Config) Validate() error {
 		if !ok {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
+	}
+	for _, w := range slices.Concat(c.AccountWeights, c.QOSWeights) {
+		_, _, err := parseWeight(w)
+		bad(err == nil, "account_weights or qos_weights: %v", err)
 	}
 	bad(slices.Contains(stages, c.Stage), "stage %q is none of %v", c.Stage, stages)
 	bad(c.CanaryShare >= 0 && c.CanaryShare <= 1, "canary_share %v is not within 0..1", c.CanaryShare)

@@ -56,7 +56,8 @@ func (b *Bridge) makeSnapshot(at time.Time) planner.Snapshot {
 // plannerJob is one job of ours as planning sees it.
 func (b *Bridge) plannerJob(at time.Time, rec *Record, job slurm.Job) (planner.Job, bool) {
 	pj := planner.Job{
-		Run: rec.ID(), Name: rec.Name, User: rec.User, Account: rec.Account, QOS: rec.QOS, Class: rec.Class(), Weight: 1,
+		Run: rec.ID(), Name: rec.Name, User: rec.User, Account: rec.Account, QOS: rec.QOS, Class: rec.Class(),
+		Weight:    b.cfg.weightOf(rec.Account, rec.QOS),
 		Submitted: rec.FirstSubmit, WaitingSince: rec.FirstSubmit, Blocked: rec.Blocked, Preemptible: b.preemptible(rec, job), Started: rec.Started,
 		Needs: needsOf(rec, job), Estimate: rec.Estimate, Elastic: rec.Wish.Elastic(),
 	}

@@ -211,5 +211,7 @@ var fields = []field{
 
 	real("planner.quantile", func(s *Site) *float64 { return &s.Bridge.Quantile }),
 	span("planner.solver_limit", func(s *Site) *time.Duration { return &s.Planner.SolverLimit }),
+	list("planner.account_weights", func(s *Site) *[]string { return &s.Bridge.AccountWeights }),
+	list("planner.qos_weights", func(s *Site) *[]string { return &s.Bridge.QOSWeights }),
 	real("planner.reward_ratio", func(s *Site) *float64 { return &s.Planner.RewardRatio }),
 }

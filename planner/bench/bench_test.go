@@ -54,16 +54,22 @@ func instances(t *testing.T, gpus, jobs int, run func(*testing.T, planner.Snapsh
 	}
 }
 
-// TestInstances: with HiGHS every plan is feasible, within the gap, and earns at least what greedy earns.
+// TestInstances: with HiGHS every plan is feasible, within the gap, and earns and meets at least what greedy does.
 func TestInstances(t *testing.T) {
 	solve := solver(t)
 	instances(t, 320, 250, func(t *testing.T, s planner.Snapshot) {
-		r := Run(context.Background(), s, generous(), solve, time.Now)
+		r := Run(context.Background(), s, generous(), solve, time.Now, func() time.Duration { return 0 })
 		for _, v := range planner.Check(s, r.Plan) {
 			t.Error(v)
 		}
 		if r.Status != "optimal" || r.Gap > 0.001 {
 			t.Errorf("status %s, gap %g, error %q", r.Status, r.Gap, r.Plan.Solver.Error)
+		}
+		for _, g := range []Greedy{r.Greedy, r.GreedyCandidates} {
+			// Our own candidates may have been promoted beyond the model's rows, where within the gap another one won.
+			if r.Objective < g.Objective*(1-r.Gap-0.001) || r.SLOMet < g.SLOMet {
+				t.Errorf("objective %g, %d deadlines met; %s: %g, %d", r.Objective, r.SLOMet, g.Name, g.Objective, g.SLOMet)
+			}
 		}
 		if r.Objective < r.Greedy.Objective {
 			t.Errorf("objective %g below that of %s, %g", r.Objective, r.Greedy.Name, r.Greedy.Objective)
@@ -126,7 +132,7 @@ func TestPlayedOut(t *testing.T) {
 				t.Errorf("job %s never ends", s.Jobs[i].Run)
 			}
 		}
-		if kept*100 < counted*90 {
+		if kept*100 < counted*97 {
 			t.Errorf("%d of %d tiers kept", kept, counted)
 		}
 	})

@@ -1,10 +1,13 @@
 package milp
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Reduce returns the model without what is decided already: columns whose bounds meet, columns that are alone in an equality row, and rows that
-// can no longer bind. whole turns a solution of the smaller model into one of m. The objective is the same but for a constant. Values of decided
-// columns that break a row leave that row in place, so that the smaller model is infeasible as well.
+// can no longer bind. whole turns a solution of the smaller model into one of m. The objective is the same but for a constant. When decided columns
+// alone break a row, Validate of the smaller model says so.
 func (m *Model) Reduce() (small *Model, whole func(x []float64) []float64) {
 	open := make([]bool, m.Cols())
 	value := make([]float64, m.Cols())
@@ -54,7 +57,8 @@ func (m *Model) Reduce() (small *Model, whole func(x []float64) []float64) {
 			least += min(v*m.ColLo[j], v*m.ColHi[j])
 			most += max(v*m.ColLo[j], v*m.ColHi[j])
 		}
-		if least >= m.RowLo[i]-done && most <= m.RowHi[i]-done {
+		tol := 1e-9 * max(1, math.Abs(done)) // what summing may have lost
+		if least >= m.RowLo[i]-done-tol && most <= m.RowHi[i]-done+tol {
 			continue
 		}
 		small.AddRow(m.RowLo[i]-done, m.RowHi[i]-done, idx, val)
