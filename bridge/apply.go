@@ -59,9 +59,16 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 	}
 	was := rec.clone()
 	b.ahead(c.now, rec, a)
-	if err := b.intend(c.now, rec, a, job); err != nil {
+	if b.unsaved != "" && disruptive(a) {
 		*rec = *was
-		return Skipped, err
+		return Skipped, nil
+	}
+	// What gives a job back may be done without a record: forgotten, it is only done again.
+	if b.unsaved == "" {
+		if err := b.intend(c.now, rec, a, job); err != nil && disruptive(a) {
+			*rec = *was
+			return Skipped, err
+		}
 	}
 	c.left--
 	err = b.call(ctx, rec, a, job)
@@ -78,6 +85,7 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 		b.back(c.now, rec, was, a, err)
 	case Unknown:
 		b.counts.Unknown++
+		rec.DoubtTill = c.now.Add(doubtFor)
 		rec.note(c.now, "unknown", fmt.Sprintf("%s: %v", a.Name(), err))
 		b.log(c.now, "warn", "unknown-outcome", rec.Job, "%s: %v", a.Name(), err)
 	}
@@ -159,7 +167,7 @@ func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job slurm.Job)
 	cl, ref := b.parts.Cluster, job.Ref()
 	switch a := a.(type) {
 	case Delay:
-		return cl.Update(ctx, ref, slurm.Update{BeginTime: slurm.Some(a.Until)})
+		return cl.Update(ctx, ref, slurm.Update{BeginTime: slurm.Some(later(a.Until, rec.Original.Begin))})
 	case Start:
 		return cl.Update(ctx, ref, b.startUpdate(rec, a, job))
 	case Hold:
@@ -170,7 +178,7 @@ func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job slurm.Job)
 		return cl.Update(ctx, ref, slurm.Update{Hold: slurm.Some(false)})
 	case Settle:
 		u := restoreRequest(rec, job)
-		u.BeginTime = slurm.Some(a.Until)
+		u.BeginTime = slurm.Some(later(a.Until, rec.Original.Begin))
 		if job.Held && rec.Changed.Hold {
 			u.Hold = slurm.Some(false)
 		}
@@ -185,6 +193,14 @@ func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job slurm.Job)
 		return cl.Update(ctx, ref, restoreUpdate(rec, job))
 	}
 	panic(fmt.Sprintf("bridge: action %T is not in call", a))
+}
+
+// later is the later of two times: the user's own begin time wins over an earlier one of ours.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // startUpdate is the whole of a start in one call.
@@ -326,6 +342,7 @@ type Result struct {
 const (
 	kindJob    = "job"
 	kindFabric = "fabric"
+	kindPast   = "past"
 	kindPaused = "paused"
 	kindIntent = "intent"
 	kindResult = "result"
@@ -335,7 +352,7 @@ func (b *Bridge) intend(now time.Time, rec *Record, a Action, job slurm.Job) err
 	intent := entry(now, kindIntent, "", Intent{a.Name(), a.Of(), rec.Target.Plan, describe(a), rec.Original})
 	record := entry(now, kindJob, rec.Job.String(), rec)
 	if err := b.parts.Memory.Append(intent, record); err != nil {
-		return fmt.Errorf("intent of job %d: %w", rec.Job, err)
+		return b.notSaved(now, fmt.Errorf("intent of job %d: %w", rec.Job, err))
 	}
 	rec.dirty = false
 	return nil

@@ -6,7 +6,9 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -47,6 +49,11 @@ type Memory interface {
 // Reports hands over the progress that nodes sent since the last call, oldest first.
 type Reports func() []progress.JobReport
 
+// Estimator says what to expect of a job. Parts without one use what the bridge itself has learnt.
+type Estimator interface {
+	Estimate(id slurm.JobID, j estimator.Job, now time.Time) planner.Estimate
+}
+
 // Note is one line for the log: the loop never writes anywhere itself.
 type Note struct {
 	Level string // "debug", "info", "warn", "error"
@@ -76,7 +83,7 @@ type Bridge struct {
 	records map[slurm.JobID]*Record
 	order   []slurm.JobID // of records; nil: to be made
 	past    []*Record     // ended, no longer in Slurm: kept for their people, bounded
-	fabric  estimator.Fabric
+	lore    lore
 	early   []progress.JobReport // of runs that Slurm has not shown yet
 	audit   []journal.Entry      // results to be written with the next records
 	gone    []string             // keys of records to be dropped from the journal
@@ -87,12 +94,16 @@ type Bridge struct {
 	seen     slurm.State // the newest good snapshot
 	trouble  string
 	suspect  string
-	quiet    int // cycles during which nothing disruptive is done
+	unsaved  string    // why the journal cannot be written, "" when it can
+	since    time.Time // when that began
+	blind    bool      // it has lasted too long: every job is given back
+	quiet    int       // cycles during which nothing disruptive is done
 	paused   bool
 	handsOff bool      // no daemon runs: on nobody is acted, whatever was changed is given back at once
 	boundary time.Time // the last unit boundary that had its round
 	rounded  time.Time // the last round
 	wake     string    // why the next round should come early
+	freeGPUs int       // at the last look
 	plan     planner.Plan
 	snapshot planner.Snapshot
 	counts   ActionCounts
@@ -132,13 +143,18 @@ func New(cfg Config, parts Parts, from Restored) (*Bridge, error) {
 }
 
 // Step is one cycle: observe, estimate, plan, check, apply. An error means that Slurm could not be read, or the journal not be
-// written; nothing was changed then, and the next Step may come as usual.
+// written; nothing was changed then but what gives jobs back, and the next Step may come as usual.
 func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	b.cycle++
 	defer func() { b.last = now }()
 
 	// 1. Observe: what people ordered, what Slurm shows, what the nodes report.
 	b.takeOrders(now)
+	if b.last.IsZero() { // the last call of the process before may still be under way
+		for _, rec := range b.records {
+			rec.DoubtTill = now.Add(doubtFor)
+		}
+	}
 	state, err := b.parts.Cluster.State(ctx, now)
 	if err != nil {
 		b.troubled(now, err)
@@ -147,6 +163,7 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	b.judge(now, state)
 	reports := b.takeReports(now, append(b.early, b.parts.Reports()...))
 	b.follow(now, state)
+	b.rouseWhenFreed()
 	b.early = b.stillEarly(b.takeReports(now, reports))
 
 	// 2. Estimate: speed, iterations left and suspension cost of the jobs, when a plan is due; at once for those that are new.
@@ -159,14 +176,16 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	}
 
 	// 4. Apply: from where each job stands towards where the plan wants it.
-	if err := b.persist(now); err != nil {
+	saved := b.persist(now)
+	if errors.Is(saved, journal.ErrLocked) { // another daemon has taken our place: hands off
 		b.publish(now)
-		return err
+		return saved
 	}
 	err = b.act(ctx, now)
-	if saved := b.persist(now); err == nil {
-		err = saved
+	if err == nil {
+		err = b.persist(now)
 	}
+	err = cmp.Or(err, saved)
 	b.publish(now)
 	return err
 }

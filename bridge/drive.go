@@ -135,6 +135,10 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 			rec.enter(c.now, rec.runPhase(), "")
 			return nil
 		}
+		if rec.Run.Signalled.IsZero() && b.unsaved != "" { // it cannot be signalled now
+			rec.enter(c.now, rec.runPhase(), "")
+			return []Action{Unhold{target(run)}}
+		}
 		return c.overdue(rec, job)
 	case Running, Profiling:
 		if rec.Changed.Hold {
@@ -239,7 +243,7 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 		rec.enter(c.now, c.b.queuePhase(rec), "its start did not arrive")
 		return []Action{Settle{target(rec.ID()), c.now.Add(c.b.cfg.Delay)}}
 	}
-	held := job.Held // Slurm itself put it aside (bad constraints), or its user did
+	held := job.Held || c.b.userBegin(c.now, rec, job) // Slurm itself put it aside (bad constraints), or its user did
 	gone := false
 	for _, s := range rec.Target.Placement {
 		// free already counts this very job as gone.
@@ -256,7 +260,11 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 	if rec.Run.Freed.IsZero() {
 		rec.Run.Freed = c.now
 	}
-	if !gone && !held && c.now.Sub(rec.Run.Freed) < c.b.cfg.StartTimeout {
+	patience := c.b.cfg.StartTimeout
+	if limitReason(job.Reason) { // it would not start on free GPUs either: do not keep them for it
+		patience = 2 * c.b.cfg.Poll
+	}
+	if !gone && !held && c.now.Sub(rec.Run.Freed) < patience {
 		return nil
 	}
 	why := "Slurm did not start it: " + cmp.Or(job.Reason, "no reason given")
@@ -265,7 +273,8 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 	}
 	rec.BlockedTill = c.now
 	if !gone {
-		rec.BlockedTill, rec.Blocked = c.now.Add(max(3*c.b.cfg.Poll, 15*time.Second)), why
+		rec.BlockedTill, rec.Blocked = c.now.Add(max(3*c.b.cfg.Poll, backoff(rec.StartFailures))), why
+		rec.StartFailures++
 	}
 	rec.enter(c.now, c.b.queuePhase(rec), why)
 	rec.Target = Target{}

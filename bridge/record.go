@@ -49,6 +49,15 @@ type Record struct {
 	Resumes     []estimator.SRSample `json:"resumes,omitempty"`
 	Checkpoints []estimator.SRSample `json:"checkpoints,omitempty"`
 	GradBytes   float64              `json:"grad_bytes,omitempty"`
+	// CheckpointBytes is the size of the newest checkpoint, Batch the samples per GPU and iteration; as the job reports them.
+	CheckpointBytes float64 `json:"checkpoint_bytes,omitempty"`
+	Batch           float64 `json:"batch,omitempty"`
+	// Key names the kind of job in the history; Taught is what of it the cluster's memory holds already.
+	Key    estimator.Key `json:"key,omitzero"`
+	Taught Taught        `json:"taught,omitzero"`
+	// Held is how long ended runs held GPUs, in seconds, profile runs aside; Forecasts what was forecast, oldest first.
+	Held      float64              `json:"held_s,omitempty"`
+	Forecasts []estimator.Forecast `json:"forecasts,omitempty"`
 
 	Started        bool      `json:"started,omitempty"` // has held GPUs before
 	LastOnGPUs     time.Time `json:"last_on_gpus,omitzero"`
@@ -80,8 +89,15 @@ type Record struct {
 	// BeginWas is the begin time that our last delay replaced: Slurm may still show it.
 	BeginWas time.Time `json:"begin_was,omitzero"`
 
-	basis basis // of Estimate; after a restart it is made anew
+	// DoubtTill is until when a call of ours with an unknown outcome may still arrive.
+	DoubtTill time.Time `json:"doubt_till,omitzero"`
+	// StartFailures counts starts in a row that Slurm did not carry out, Loops runs in a row that went back to the queue by themselves without progress.
+	StartFailures int `json:"start_failures,omitempty"`
+	Loops         int `json:"loops,omitempty"`
+
 	dirty bool
+	made  madeFrom // of Estimate
+	left  leftTime // derived from Estimate
 }
 
 // Original holds the values to restore: the job as its user submitted it.

@@ -184,6 +184,9 @@ func (c *chaos) meddle() {
 
 func TestScenarioChaos(t *testing.T) {
 	nights := 20
+	if testing.Short() {
+		nights = 3
+	}
 	if n, err := strconv.Atoi(os.Getenv("CHAOS_NIGHTS")); err == nil { // make soak
 		nights = n
 	}

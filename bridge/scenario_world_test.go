@@ -37,6 +37,9 @@ func (m *memory) Append(entries ...journal.Entry) error {
 }
 
 func (m *memory) Compact(entries []journal.Entry) error {
+	if m.fail != nil {
+		return m.fail
+	}
 	m.entries = nil
 	return m.Append(entries...)
 }

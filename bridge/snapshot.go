@@ -14,7 +14,7 @@ import (
 
 // acts reports whether the stage lets us act on the job. A canary share is chosen by the job's id, so that a job stays in or out for life.
 func (b *Bridge) acts(rec *Record) bool {
-	if b.paused || b.handsOff || rec.Releasing {
+	if b.paused || b.handsOff || b.blind || rec.Releasing {
 		return false
 	}
 	level := slices.Index(stages, b.cfg.Stage)
@@ -158,6 +158,8 @@ func needsOf(rec *Record, job slurm.Job) planner.Needs {
 	}
 	if fixedNodes(rec.Original) && rec.Original.Nodes.Min > 0 && !rec.Wish.Elastic() {
 		n.MaxNodes = rec.Original.Nodes.Min
+	} else if !rec.Wish.Elastic() {
+		n.MaxNodes = rec.Original.Nodes.Max
 	}
 	if rule, err := constraintOf(job.Constraint); err == nil {
 		n.Features = rule.all

@@ -86,6 +86,9 @@ func (n Needs) Allows(node Node) string {
 			return fmt.Sprintf("lacks feature %q", f)
 		}
 	}
+	if len(n.AnyFeature) > 0 && !slices.ContainsFunc(n.AnyFeature, func(f string) bool { return slices.Contains(node.Features, f) }) {
+		return fmt.Sprintf("has none of the features %q", n.AnyFeature)
+	}
 	return ""
 }
 

@@ -21,22 +21,30 @@ type Result struct {
 	Candidate string  `json:"candidate"`
 	SLOMet    int     `json:"slo_met"`
 	SLOTotal  int     `json:"slo_total"`
-	Greedy    Greedy  `json:"greedy"`
-	Rows      int     `json:"rows"`
-	Cols      int     `json:"cols"`
-	Nonzeros  int     `json:"nonzeros"`
-	Status    string  `json:"status"`
+	// Greedy is the best plain list scheduler (EDF, LLF, SRSF), GreedyCandidates the best of our own ways to plan without a solver, which do know
+	// the model's rows.
+	Greedy           Greedy   `json:"greedy"`
+	GreedyCandidates Greedy   `json:"greedy_candidates"`
+	Rivals           []Greedy `json:"rivals"` // every plain one
+	Rows             int      `json:"rows"`
+	Cols             int      `json:"cols"`
+	Nonzeros         int      `json:"nonzeros"`
+	Status           string   `json:"status"`
 	// PeakRSSMB is for the caller to fill: parent and child.
 	PeakRSSMB float64 `json:"peak_rss_mb"`
 
 	Plan planner.Plan `json:"-"`
 }
 
-// Greedy is the best candidate that needs no solver.
+// Greedy is the best of some ways to plan without the model's optimum.
 type Greedy struct {
 	Name      string  `json:"name"`
 	Objective float64 `json:"objective"`
 	SLOMet    int     `json:"slo_met"`
+	// Of a plain scheduler: what it meets when it goes on as it began, and what its first round followed by our list scheduler, with all
+	// deadlines selected, meets.
+	OwnOrder    int `json:"slo_met_own_order,omitempty"`
+	AllSelected int `json:"slo_met_all_selected,omitempty"`
 }
 
 // Run plans one snapshot with the solver and, outside the time measured, without it. clock measures; solve is the solver under test.
@@ -57,16 +65,18 @@ func Run(ctx context.Context, s planner.Snapshot, cfg lease.Config, solve milp.S
 			r.SLOTotal++
 		}
 	}
-	greedy := lease.New(cfg, nil).Plan(ctx, s)
-	r.SLOMet = met(s, plan, cfg)
-	r.Greedy = Greedy{Name: greedy.Candidate, Objective: greedy.Objective, SLOMet: met(s, greedy, cfg)}
+	r.SLOMet = metBy(s, lease.PlayOut(s, plan, cfg))
+	r.Rivals = plain(s, cfg)
+	r.Greedy = best(r.Rivals)
+	own := lease.New(cfg, nil).Plan(ctx, s)
+	r.GreedyCandidates = Greedy{Name: own.Candidate, Objective: own.Objective, SLOMet: metBy(s, lease.PlayOut(s, own, cfg))}
 	return r
 }
 
-// met counts SLO jobs whose first tier is met when the list scheduler plays the plan's selection out to the end.
-func met(s planner.Snapshot, p planner.Plan, cfg lease.Config) int {
+// metBy counts SLO jobs whose first tier is met by these ends.
+func metBy(s planner.Snapshot, ends []time.Time) int {
 	n := 0
-	for i, end := range lease.PlayOut(s, p, cfg) {
+	for i, end := range ends {
 		if j := s.Jobs[i]; j.Class.SLO() && len(j.Tiers) > 0 && !end.IsZero() && !end.After(j.Tiers[0].At) {
 			n++
 		}

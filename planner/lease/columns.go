@@ -86,7 +86,7 @@ func (in *instance) columns(j *job) {
 	// A job that is held back by somebody else claims nothing of the future; one that is only leaving does.
 	if j.Class.SLO() && !j.Foreign && (j.idle == "" || j.idle == planner.ReasonLeaving) {
 		most := 4
-		if len(in.jobs) > 1500 { // keeps the model small
+		if in.large() { // keeps the model small
 			most = 2
 		}
 		tiers = j.openTiers(ws, most)
@@ -97,12 +97,15 @@ func (in *instance) columns(j *job) {
 		earn, holds := in.earn(j, w), w.kind != wait && (j.Foreign || !j.Preemptible)
 		for _, t := range tiers {
 			if w.finish <= j.due[t] {
-				value := reward.Weight(*j.Job) * in.cfg.Reward.Tier(j.Tiers[t].Value)
+				value := reward.Weight(*j.Job) * j.reaches() * in.cfg.Reward.Tier(j.Tiers[t].Value)
 				j.cols = append(j.cols, column{w.kind, w.opt, t, value*in.trust(w, j.due[t]) + earn, value, w.gpus, w.pool, w.left, j.due[t], holds})
 			}
 		}
 		if w.kind == wait || j.pinned != "" && w.kind == keep {
 			j.base = len(j.cols)
+		}
+		if in.large() && w.kind == start && len(tiers) > 0 && !j.opts[w.opt].shape.Equal(j.opts[0].shape) {
+			continue // who counts on no tier may take its best shape; the packer knows the others
 		}
 		j.cols = append(j.cols, column{w.kind, w.opt, -1, earn, 0, w.gpus, w.pool, w.left, 0, holds})
 	}
@@ -110,6 +113,9 @@ func (in *instance) columns(j *job) {
 		j.base, j.cols = 0, []column{{kind: wait, opt: -1, tier: -1, pool: -1}}
 	}
 }
+
+// large reports an instance whose model is kept smaller by leaving out what hardly ever decides.
+func (in *instance) large() bool { return len(in.jobs) > 1500 }
 
 // trust is how much of a tier's value counts when its slack is less than the margins ask for: a plan that waits until the last moment loses
 // deadlines to whatever it did not foresee.
@@ -138,6 +144,14 @@ func (j *job) openTiers(ws []way, most int) []int {
 	return open
 }
 
+// reaches is the probability that the job ends as its user wants it to; what it earns by ending counts only with it. Nothing known: 1.
+func (j *job) reaches() float64 {
+	if p := j.Estimate.Reaches; p > 0 && p < 1 && !j.Foreign {
+		return p
+	}
+	return 1
+}
+
 // earn is the reward of a way besides deadlines: work done in this unit as a part of what is left, ageing, and for a job that is kept the
 // cost of the suspension that it is spared.
 func (in *instance) earn(j *job, w way) float64 {
@@ -145,7 +159,7 @@ func (in *instance) earn(j *job, w way) float64 {
 		return 0
 	}
 	r, weight := in.cfg.Reward, reward.Weight(*j.Job)
-	done, saved := reward.Done(j.n, 1, w.phi), 0.0
+	done, saved := reward.Done(j.n, 1, w.phi)*j.reaches(), 0.0
 	if w.kind == keep {
 		saved = reward.Saved(j.n, j.ov)
 	}

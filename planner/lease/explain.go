@@ -41,20 +41,38 @@ func Explain(s planner.Snapshot, p planner.Plan, run planner.Run, cfg Config) (E
 	if len(p.Entries) != len(s.Jobs) {
 		return Explanation{}, false
 	}
-	in := newInstance(s, cfg.filled())
-	l, me := newLedger(in), -1
+	in, l := explainer(s, p, cfg)
 	for ji := range in.jobs {
 		if in.jobs[ji].Run == run && p.Entries[ji].Run == run {
-			me = ji
+			return in.explain(l, ji), true
 		}
+	}
+	return Explanation{}, false
+}
+
+// ExplainAll explains every job of a plan, in its order; nothing when the plan is not for this snapshot.
+func ExplainAll(s planner.Snapshot, p planner.Plan, cfg Config) []Explanation {
+	if len(p.Entries) != len(s.Jobs) {
+		return nil
+	}
+	in, l := explainer(s, p, cfg)
+	out := make([]Explanation, len(in.jobs))
+	for ji := range in.jobs {
+		out[ji] = in.explain(l, ji)
+	}
+	return out
+}
+
+// explainer is the model of a plan and the plan's choice in it.
+func explainer(s planner.Snapshot, p planner.Plan, cfg Config) (*instance, *ledger) {
+	in := newInstance(s, cfg.filled())
+	l := newLedger(in)
+	for ji := range in.jobs {
 		l.add(ji, l.choice[ji], -1)
 		l.choice[ji] = in.columnOf(ji, p.Entries[ji])
 		l.add(ji, l.choice[ji], 1)
 	}
-	if me < 0 {
-		return Explanation{}, false
-	}
-	return in.explain(l, me), true
+	return in, l
 }
 
 // columnOf finds the column that an entry stands for.

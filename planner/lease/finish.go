@@ -57,6 +57,9 @@ func (in *instance) leaseUntil(j *job) time.Time {
 	if j.Class.SLO() {
 		units = in.lead
 	}
+	if save := planner.Seconds(j.Estimate.Checkpoint.Mid); j.TimeLeft > 0 { // the run must save before its own time limit ends it
+		units = max(1, min(units, int((j.TimeLeft-save)/in.s.Unit)))
+	}
 	return planner.LeaseEnd(in.s.Now, in.s.Unit, units)
 }
 

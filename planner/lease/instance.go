@@ -241,6 +241,9 @@ func (in *instance) times(j *job) {
 		work = units(sec)
 	}
 	suspensions := min(max(0, finite(e.Suspensions)), 1000)
+	if limit := j.TimeLeft.Seconds() / in.unit; limit > 0 && !j.Foreign { // every run ends at its time limit
+		suspensions = min(suspensions+math.Floor(min(work/limit, 1000)), 1000)
+	}
 	j.n = min(max(work, 1e-3)+suspensions*resume+j.ov, maxUnits)
 	for _, t := range j.Tiers {
 		j.due = append(j.due, min(max(t.At.Sub(in.s.Now).Seconds()/in.unit, -maxUnits), maxUnits))
@@ -304,16 +307,19 @@ func (in *instance) pickTaus() {
 			}
 		}
 	}
-	step := float64(max(2, in.lead))
-	for tau := float64(in.lead) + step; len(in.taus) < 60; {
+	step, growth := float64(max(2, in.lead)), 1.25
+	if in.large() {
+		step, growth = 2*step, 1.5
+	}
+	for tau := float64(in.lead) + float64(max(2, in.lead)); len(in.taus) < 60; {
 		in.taus = append(in.taus, tau)
 		if tau >= last {
 			break
 		}
-		if tau < 12*step {
+		if tau < 24 {
 			tau += step
 		} else {
-			tau *= 1.25
+			tau *= growth
 		}
 	}
 }

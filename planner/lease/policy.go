@@ -116,7 +116,13 @@ func (p *Policy) best(ctx context.Context, s planner.Snapshot) (planner.Plan, []
 		}
 		return 0
 	})
+	t3 := clock()
+	cands[0] = in.promote(cands[0])
 	plan := in.plan(cands[0])
+	stats.Pack += clock().Sub(t3)
+	if stats.Gap >= 0 {
+		stats.Bound = max(stats.Bound, cands[0].obj)
+	}
 	for _, c := range cands {
 		plan.Scores = append(plan.Scores, planner.Score{Candidate: c.name, Objective: c.obj, SLOMet: c.met, Note: c.note})
 	}

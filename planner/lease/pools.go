@@ -61,7 +61,7 @@ type poolIndex struct {
 
 // of returns the pools that a job with these needs may use, one per GPU type, by type name.
 func (x *poolIndex) of(n planner.Needs) []int {
-	key := fmt.Sprintf("%q %q %q %v %q %q", n.GPUType, n.Partition, n.Features, n.Only == nil, n.Only, n.Exclude)
+	key := fmt.Sprintf("%q %q %q %q %v %q %q", n.GPUType, n.Partition, n.Features, n.AnyFeature, n.Only == nil, n.Only, n.Exclude)
 	if ps, ok := x.byNeed[key]; ok {
 		return ps
 	}

@@ -43,11 +43,11 @@ func (p *Policy) search(ctx context.Context, in *instance, cands []packed, stats
 	}
 	if pr.m.Cols() == 0 {
 		stats.Status = "optimal"
-		return cands
+		return s.cands
 	}
 	if err := pr.m.Validate(); err != nil {
 		stats.Status, stats.Error = "failed", err.Error()
-		return cands
+		return s.cands
 	}
 	bound, late := s.relaxed(ctx)
 	if !late { // else the program would not even get past its first relaxation
@@ -245,6 +245,7 @@ func (s *search) secondStage(ctx context.Context, bound float64) {
 	if s.in.cfg.OneStage || bound-lead.obj <= s.lim.Gap*max(rest, 1) {
 		return
 	}
+	// Of a large instance the relaxation is solved and rounded: what is decided here is worth little, and never a deadline.
 	m := s.pr.m
 	m.Obj, m.ColHi = slices.Clone(m.Obj), slices.Clone(m.ColHi)
 	for ji := range s.in.jobs {
@@ -259,13 +260,17 @@ func (s *search) secondStage(ctx context.Context, bound float64) {
 			}
 		}
 	}
+	small, whole := m.Reduce()
 	before, lim := *s.stats, s.lim
-	lim.Gap, lim.Time = 5*lim.Gap, lim.Time/2
-	sol, ok := s.ask(ctx, &m, lim)
+	lim.Gap, lim.Time, lim.Relax = 5*lim.Gap, lim.Time/2, s.in.large()
+	sol, ok := s.ask(ctx, small, lim)
 	before.Solve = s.stats.Solve
 	*s.stats = before // the first stage's status stands
-	if ok {
-		s.cands = append(s.cands, s.in.pack("second", s.pr.choice(sol.X)))
+	switch {
+	case ok && lim.Relax && sol.Status == milp.Optimal:
+		s.cands = append(s.cands, s.in.pack("second", s.in.rounded(s.pr, whole(sol.X))))
+	case ok && !lim.Relax:
+		s.cands = append(s.cands, s.in.pack("second", s.pr.choice(whole(sol.X))))
 	}
 }
 

@@ -25,6 +25,8 @@ type forecast struct {
 	order []int
 	full  []bool // options (by what they need) that found no hole in this slot: nothing gets free within one
 	out   []planner.Lease
+	// key, when set, orders a slot instead of claim.
+	key func(ji int, now time.Time) float64
 }
 
 func (in *instance) unroll(p *planner.Plan) {
@@ -50,11 +52,16 @@ func PlayOut(s planner.Snapshot, p planner.Plan, cfg Config) []time.Time {
 	return in.play(p.Entries, maxPlayedUnits).ended
 }
 
+// forecast is an empty play-out.
+func (in *instance) forecast() *forecast {
+	n := len(in.jobs)
+	return &forecast{in: in, floor: newFloor(in), tier: make([]int, n), left: make([]float64, n), place: make([]planner.Placement, n),
+		phi: make([]float64, n), until: make([]time.Time, n), since: make([]time.Time, n), begun: make([]time.Time, n), ended: make([]time.Time, n)}
+}
+
 // play runs the list scheduler for so many units, or until nobody is left.
 func (in *instance) play(entries []planner.Entry, units int) *forecast {
-	n := len(in.jobs)
-	f := &forecast{in: in, floor: newFloor(in), tier: make([]int, n), left: make([]float64, n), place: make([]planner.Placement, n),
-		phi: make([]float64, n), until: make([]time.Time, n), since: make([]time.Time, n), begun: make([]time.Time, n), ended: make([]time.Time, n)}
+	f := in.forecast()
 	for ji := range in.jobs {
 		f.seat(ji, entries[ji])
 	}
@@ -64,9 +71,15 @@ func (in *instance) play(entries []planner.Entry, units int) *forecast {
 		}
 		return [2]float64{1, -j.density()}
 	})
-	t := in.s.Now
+	f.run(units)
+	return f
+}
+
+// run plays from the first slot on, which is already seated, for so many units or until nobody is left.
+func (f *forecast) run(units int) {
+	t := f.in.s.Now
 	for k := range units {
-		next := planner.LeaseEnd(t, in.s.Unit, 1)
+		next := planner.LeaseEnd(t, f.in.s.Unit, 1)
 		if k > 0 {
 			f.slot(t)
 		}
@@ -75,10 +88,9 @@ func (in *instance) play(entries []planner.Entry, units int) *forecast {
 		}
 		t = next
 	}
-	for ji := range in.jobs {
+	for ji := range f.in.jobs {
 		f.close(ji, t)
 	}
-	return f
 }
 
 // seat puts a job where the decision says.
@@ -168,7 +180,11 @@ func (f *forecast) slot(t time.Time) {
 		case !f.ended[ji].IsZero() || j.idle != "" && j.idle != planner.ReasonLeaving || len(j.opts) == 0 && !seated:
 			continue // need not or cannot run
 		}
-		claims[ji] = f.claim(ji, now, rank)
+		if f.key != nil {
+			claims[ji] = f.key(ji, t)
+		} else {
+			claims[ji] = f.claim(ji, now, rank)
+		}
 		queue = append(queue, ji)
 		if seated {
 			f.floor.take(j, f.place[ji], -1)
@@ -219,11 +235,22 @@ func (f *forecast) slack(ji int, now float64) float64 {
 	return f.in.jobs[ji].due[f.tier[ji]] - now - f.left[ji]
 }
 
+// tooSlow reports that a job would lose, on a slower shape, the tier that it can still meet on its best one: it rather waits for a hole of
+// the right form. Without this rule most of the deadlines that a good plan counts on are lost as it unrolls.
+func (f *forecast) tooSlow(ji int, o option, t time.Time) bool {
+	if f.tier[ji] < 0 || o.phi >= 1 {
+		return false
+	}
+	now := t.Sub(f.in.s.Now).Seconds() / f.in.unit
+	due := f.in.jobs[ji].due[f.tier[ji]]
+	return now+f.left[ji] <= due && now+f.left[ji]/o.phi > due
+}
+
 // try seats a waiting job on free nodes.
 func (f *forecast) try(ji int, t time.Time) bool {
 	j := &f.in.jobs[ji]
 	for _, o := range j.opts {
-		if f.full[o.like] {
+		if f.full[o.like] || f.tooSlow(ji, o, t) {
 			continue
 		}
 		if p, ok := f.floor.place(j, o); ok {

@@ -3,7 +3,6 @@ package policy
 import (
 	"context"
 	"math"
-	"os"
 	"slices"
 	"time"
 
@@ -94,12 +93,8 @@ func (r *round) consolidate() {
 
 // forget drops what was promised to jobs that are gone.
 func (p *chronus) forget() {
-	there := make(map[planner.JobID]bool, len(p.round.jobs))
-	for i := range p.round.jobs {
-		there[p.round.jobs[i].Run.Job] = true
-	}
 	for id := range p.promised {
-		if !there[id] {
+		if !p.round.knows(id) {
 			delete(p.promised, id)
 			delete(p.leases, id)
 		}
@@ -173,9 +168,6 @@ func (p *chronus) usable(at time.Time) int {
 	if !at.After(p.origin) {
 		return 0
 	}
-	if os.Getenv("INC") != "" {
-		return int(min(at.Sub(p.origin)/p.length+1, chronusHorizon))
-	}
 	return int(min(at.Sub(p.origin)/p.length, chronusHorizon))
 }
 
@@ -186,6 +178,12 @@ func (p *chronus) admit() {
 		if at, ok := p.promised[c.job.Run.Job]; ok && !at.IsZero() {
 			p.aim(c, at)
 			c.accepted = c.need <= c.last
+		} else if ok { // demoted: may still get leases, for the first deadline that it can meet
+			for _, t := range c.job.Tiers {
+				if p.aim(c, t.At); t.Value > 0 && c.need <= c.last {
+					break
+				}
+			}
 		}
 	}
 	p.sortClaims()

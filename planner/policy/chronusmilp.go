@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"os"
 	"slices"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 	"unisched/planner/milp"
 )
 
-// chronusRows bounds the program. A larger one is not tried, as in the artifact, unless Options.ChronusPrune leaves out jobs.
+// chronusRows bounds the jobs of the program. A larger one is not tried, as in the artifact, unless Options.ChronusPrune leaves out jobs.
 const chronusRows = 400
 
 func compareClaims(a, b *claim) int {
@@ -89,7 +88,7 @@ func (p *chronus) assign(ctx context.Context) planner.SolverStats {
 	if p.o.Solve != nil {
 		m, cols := p.program(demoted)
 		stats.Rows, stats.Cols = m.Rows(), m.Cols()
-		if m.Cols() > 0 && m.Rows() <= chronusRows {
+		if m.Cols() > 0 && m.Rows()-len(p.free) <= chronusRows {
 			sol, err := p.o.Solve(ctx, m, p.o.Limits)
 			stats.Status, stats.Solve = statusOf(sol, err), sol.Wall
 			if err != nil {
@@ -106,7 +105,7 @@ func (p *chronus) assign(ctx context.Context) planner.SolverStats {
 		}
 	}
 	if !done {
-		if p.o.Solve != nil {
+		if stats.Status == "failed" {
 			p.cached()
 		}
 		p.pack(demoted)
@@ -137,14 +136,14 @@ func (p *chronus) program(demoted bool) (*milp.Model, []step) {
 	}
 	for n, k := range p.byDensity() {
 		c := &p.claims[k]
-		if p.o.ChronusPrune && n >= max(1, chronusRows-len(p.free)) {
+		if p.o.ChronusPrune && n >= chronusRows {
 			break
 		}
-		floor := 0.0
-		if c.accepted && !c.shaky && os.Getenv("FORCE") != "" {
-			floor = 1 // a promise
+		value := c.value
+		if !c.accepted {
+			value *= 0.99 // of two alike, the promise is kept
 		}
-		row := []int32{int32(m.AddCol(c.value, floor, 1, true))}
+		row := []int32{int32(m.AddCol(value, 0, 1, true))}
 		cols = append(cols, step{job: k, gpus: -1})
 		coef := []float64{-float64(c.need)}
 		for t := range min(c.last, len(p.free)) {

@@ -64,12 +64,8 @@ func (p *elasticflow) Plan(_ context.Context, s planner.Snapshot) planner.Plan {
 }
 
 func (p *elasticflow) forget() {
-	there := make(map[planner.JobID]bool, len(p.round.jobs))
-	for i := range p.round.jobs {
-		there[p.round.jobs[i].Run.Job] = true
-	}
 	for id := range p.admitted {
-		if !there[id] {
+		if !p.round.knows(id) {
 			delete(p.admitted, id)
 		}
 	}

@@ -248,26 +248,27 @@ func (e *evictor) move(i, sign int) {
 	}
 }
 
-// cheapest finds the node where a share of g GPUs costs the fewest GPUs of jobs ranked below j, and those jobs, worst rank first.
+// cheapest finds the node where a share of g GPUs costs the fewest GPUs of jobs ranked below j, then the worst-ranked of them, and those jobs, worst
+// rank first.
 func (e *evictor) cheapest(j *job, g int, group, used []int) (int, []int) {
-	best, bestCost := -1, 0
+	best, bestCost, bestPos := -1, 0, 0
 	for _, i := range group {
 		x := &e.r.floor.spots[i]
 		if slices.Contains(used, i) {
 			continue
 		}
-		free, cost := x.gpus, 0
+		free, cost, pos := x.gpus, 0, len(e.r.jobs)
 		for _, v := range e.on[i] {
 			if free >= g {
 				break
 			}
 			if victim := &e.r.jobs[v]; victim.decided == planner.Keep && victim.pos > j.pos {
 				n := victim.Current.On(e.r.floor.nodes[i].Name)
-				free, cost = free+n, cost+victim.held
+				free, cost, pos = free+n, cost+victim.held, victim.pos
 			}
 		}
-		if free >= g && (best < 0 || cost < bestCost) {
-			best, bestCost = i, cost
+		if free >= g && (best < 0 || cost < bestCost || cost == bestCost && pos > bestPos) {
+			best, bestCost, bestPos = i, cost, pos
 		}
 	}
 	if best < 0 {

@@ -53,8 +53,8 @@ type Options struct {
 	ChronusLease time.Duration
 	// ChronusReplace places every SLO job anew at each lease, as its artifact does, where it otherwise stays in place.
 	ChronusReplace bool
-	// ChronusPrune keeps its program within the artifact's 400 rows by leaving out the jobs of least value per GPU and lease, where the artifact goes on
-	// with the leases of the last program. That is no part of CHRONUS, and makes it stronger under load.
+	// ChronusPrune keeps its program within the artifact's 400 jobs by leaving out those of least value per GPU and lease, where it otherwise packs
+	// greedily. That is no part of CHRONUS, and makes it stronger under load.
 	ChronusPrune bool
 	// ProfileNodes is how many nodes (the last by name) CHRONUS keeps for profiling alone (default 0: wherever a profiler's needs allow).
 	ProfileNodes int
@@ -109,7 +109,11 @@ func Names() []string {
 func New(name string, o Options) (Policy, error) {
 	for _, m := range makers {
 		if m.name == name {
-			return m.make(o.filled()), nil
+			o = o.filled()
+			if name != "chronus" {
+				o.ProfileNodes = 0
+			}
+			return m.make(o), nil
 		}
 	}
 	return nil, fmt.Errorf("%w: %q", ErrUnknown, name)

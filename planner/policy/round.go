@@ -220,6 +220,12 @@ func (r *round) estimate(j *job, gpus int) float64 {
 	return min(j.work/speed+resume, forever)
 }
 
+// knows reports whether a job is in the snapshot, whose jobs are in the order of their runs.
+func (r *round) knows(id planner.JobID) bool {
+	_, ok := slices.BinarySearchFunc(r.s.Jobs, id, func(j planner.Job, id planner.JobID) int { return cmp.Compare(j.Run.Job, id) })
+	return ok
+}
+
 // iterations are those left, or so many that nobody waits for the job when the estimate is no number.
 func iterations(v float64) float64 {
 	if math.IsNaN(v) || v > forever*1e6 {

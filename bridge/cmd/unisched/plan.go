@@ -6,24 +6,29 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"unisched/bridge/control"
+	"unisched/bridge/siteconfig"
 	"unisched/planner"
+	"unisched/planner/lease"
 )
 
 const maxSnapshotBytes = 256 << 20
 
 func (a *app) planCommand() *cobra.Command {
-	var dry bool
+	var dry, why bool
 	var file string
+	var job int64
 	c := &cobra.Command{
 		Use: "plan", Short: "The newest plan, or one made now and not carried out", Args: cobra.NoArgs,
 		Long: "Shows the plan that the daemon follows. With --dry-run a plan is made here from the daemon's newest snapshot, or from a\n" +
-			"stored one (--snapshot), and carried out by nobody.",
+			"stored one (--snapshot: one of the daemon's state_dir/rounds, or a bare snapshot), and carried out by nobody. --explain tells for each\n" +
+			"job every way there was, what it earns, and what would have to change for it to run now.",
 		RunE: do(func(cmd *cobra.Command, _ []string) error {
-			if !dry && file == "" {
+			if !dry && file == "" && !why {
 				return a.show(cmd, control.PathPlan, func(raw []byte) error {
 					p, err := decode[planner.Plan](raw)
 					if err == nil && a.output == "table" {
@@ -32,15 +37,17 @@ func (a *app) planCommand() *cobra.Command {
 					return err
 				})
 			}
-			return a.dryRun(cmd, file)
+			return a.dryRun(cmd, file, why, planner.JobID(job))
 		}),
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "make a plan now and carry it out nowhere")
 	c.Flags().StringVar(&file, "snapshot", "", "plan from a stored snapshot (`file`, - for standard input); implies --dry-run")
+	c.Flags().BoolVar(&why, "explain", false, "why each job runs or waits; implies --dry-run")
+	c.Flags().Int64Var(&job, "job", 0, "with --explain: this job `id` alone")
 	return c
 }
 
-func (a *app) dryRun(cmd *cobra.Command, file string) error {
+func (a *app) dryRun(cmd *cobra.Command, file string, why bool, job planner.JobID) error {
 	site, _, err := a.site()
 	if err != nil {
 		return err
@@ -53,6 +60,9 @@ func (a *app) dryRun(cmd *cobra.Command, file string) error {
 		return fmt.Errorf("the snapshot is empty: the daemon has made no plan yet; try again after its first round")
 	}
 	p := a.policy(site, a.now).Plan(cmd.Context(), s)
+	if why {
+		return a.why(site, s, p, job)
+	}
 	if a.output == "json" {
 		return a.json(p)
 	}
@@ -73,11 +83,71 @@ func (a *app) snapshot(cmd *cobra.Command, file string) (planner.Snapshot, error
 	if err != nil {
 		return planner.Snapshot{}, err
 	}
-	var s planner.Snapshot
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return s, fmt.Errorf("snapshot %s: %w", file, err)
+	var s struct {
+		planner.Snapshot
+		Round *planner.Snapshot `json:"snapshot"` // of a stored round
 	}
-	return s, nil
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return planner.Snapshot{}, fmt.Errorf("snapshot %s: %w", file, err)
+	}
+	if s.Round != nil {
+		return *s.Round, nil
+	}
+	return s.Snapshot, nil
+}
+
+// explained is a plan with the reasons for all of it.
+type explained struct {
+	Schema int                 `json:"schema_version"`
+	Plan   planner.Plan        `json:"plan"`
+	Jobs   []lease.Explanation `json:"jobs"`
+}
+
+// why tells for each job, or one, what the plan could have done with it.
+func (a *app) why(site siteconfig.Site, s planner.Snapshot, p planner.Plan, job planner.JobID) error {
+	doc := explained{Schema: 1, Plan: p}
+	for _, x := range lease.ExplainAll(s, p, site.Lease(a.now)) {
+		if job == 0 || x.Run.Job == job {
+			doc.Jobs = append(doc.Jobs, x)
+		}
+	}
+	if job != 0 && len(doc.Jobs) == 0 {
+		return fmt.Errorf("job %d is not in the snapshot", job)
+	}
+	if a.output == "json" {
+		return a.json(doc)
+	}
+	for _, x := range doc.Jobs {
+		e, _ := p.Of(x.Run)
+		fmt.Fprintf(a.out, "Job %s: %s (%s: %s)\n", x.Run, e.Decision, e.Reason.Code, clean(e.Reason.Text, false))
+		slack := "no deadline counts"
+		if x.Slack != nil {
+			slack = fmt.Sprintf("%.1f to spare", *x.Slack)
+		}
+		item(a.out, "Units", "%.1f left, a suspension costs %.2f, %s", x.UnitsLeft, x.Suspension, slack)
+		t := table{head: []string{"", "WAY", "SHAPE", "SPEED", "TIER", "REWARD", "BREAKS"}, bound: []int{1, 6, 12, 5, 4, 9, 40}, flex: 6}
+		for _, w := range x.Ways {
+			mark, shape, speed, tier := "", w.Shape, "-", "-"
+			if w.Chosen {
+				mark = "*"
+			}
+			if shape == "" {
+				shape = "-"
+			} else {
+				speed = fmt.Sprintf("%.2f", w.Speed)
+			}
+			if w.Tier >= 0 {
+				tier = strconv.Itoa(w.Tier)
+			}
+			t.add(mark, string(w.Decision), shape, speed, tier, fmt.Sprintf("%.4g", w.Reward), strings.Join(w.Breaks, "; "))
+		}
+		t.write(a.out)
+		for _, need := range x.ToRun {
+			item(a.out, "To run now", "%s", need)
+		}
+		fmt.Fprintln(a.out)
+	}
+	return nil
 }
 
 // read reads a file, or standard input for "-", of at most limit bytes.

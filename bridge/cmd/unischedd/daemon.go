@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -57,7 +58,8 @@ func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once b
 	if err != nil {
 		return err
 	}
-	beat := heartbeat(site.Daemon.StateDir, log)
+	beat := withRounds(filepath.Join(site.Daemon.StateDir, "rounds"), body.View, heartbeat(site.Daemon.StateDir, log),
+		func(err error) { log.Warn().Err(err).Msg("a round could not be stored") })
 	if once {
 		now := wallClock()
 		err := body.Step(ctx, now)
