@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"unisched/bridge/journal"
+	"unisched/estimator"
 	"unisched/hooks/progress"
 	"unisched/planner"
 	"unisched/slurm"
@@ -47,6 +48,11 @@ type Memory interface {
 
 // Reports hands over the progress that nodes sent since the last call, oldest first.
 type Reports func() []progress.JobReport
+
+// Estimator says what to expect of a job. Parts without one use what the bridge itself has learnt.
+type Estimator interface {
+	Estimate(id slurm.JobID, j estimator.Job, now time.Time) planner.Estimate
+}
 
 // Note is one line for the log: the loop never writes anywhere itself.
 type Note struct {

@@ -30,7 +30,7 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 			if rec = b.admit(now, job); rec == nil {
 				continue
 			}
-			b.remember(rec)
+			b.takeUp(rec)
 		}
 		b.followJob(now, rec, job)
 	}
@@ -53,14 +53,14 @@ const endUnseen = "no longer known to Slurm"
 
 // ids are the known jobs in order: ranging over the map never decides anything.
 func (b *Bridge) ids() []slurm.JobID {
-	if b.order == nil { // remember and bury drop it; those who range over the old list keep it whole
+	if b.order == nil { // takeUp and bury drop it; those who range over the old list keep it whole
 		b.order = slices.Sorted(maps.Keys(b.records))
 	}
 	return b.order
 }
 
-// remember takes a record up.
-func (b *Bridge) remember(rec *Record) {
+// takeUp adds a record.
+func (b *Bridge) takeUp(rec *Record) {
 	if b.records[rec.Job] == nil {
 		b.order = nil
 	}

@@ -65,7 +65,7 @@ const maxStale = 64
 // estimate refreshes what the estimator believes of our jobs: in a round of all of them, else only of those of which nothing is known yet. What has not changed is brought up to
 // date; the lore of other jobs reaches a job after a few rounds at the latest.
 func (b *Bridge) estimate(now time.Time, round bool) {
-	if round {
+	if round && b.parts.Estimator == nil { // another one knows, and learns, by itself
 		b.learn(now)
 	}
 	var stale []*Record

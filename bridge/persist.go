@@ -73,11 +73,10 @@ func (b *Bridge) compact(now time.Time) error {
 	for _, rec := range b.allRecords() {
 		entries = append(entries, entry(now, kindJob, rec.Job.String(), rec))
 	}
-	entries = append(entries, entry(now, kindFabric, "fabric", b.lore.fabric))
+	entries = append(entries, entry(now, kindFabric, "fabric", b.lore.fabric), entry(now, kindPaused, "paused", b.paused))
 	for _, p := range b.lore.history.Pasts {
 		entries = append(entries, entry(now, kindPast, pastKey(p.Key), p))
 	}
-	entries = append(entries, entry(now, kindPaused, "paused", b.paused))
 	return b.parts.Memory.Compact(entries)
 }
 
@@ -96,7 +95,7 @@ func (b *Bridge) restore(entries []journal.Entry) error {
 		case kindJob:
 			rec := &Record{}
 			if err = json.Unmarshal(e.Data, rec); err == nil {
-				b.remember(rec) // an ended one is buried when Slurm does not show it any more
+				b.takeUp(rec) // an ended one is buried when Slurm does not show it any more
 			}
 		case kindFabric:
 			err = json.Unmarshal(e.Data, &b.lore.fabric)

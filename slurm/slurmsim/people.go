@@ -207,6 +207,15 @@ func (c *Cluster) Unfinished() int {
 	return n
 }
 
+// FreeGPUs is the number of GPUs that nobody holds, on whatever node.
+func (c *Cluster) FreeGPUs() int {
+	n := 0
+	for _, x := range c.nodes {
+		n += x.freeGPUs
+	}
+	return n
+}
+
 // Edit is what an owner may change of a waiting job with scontrol update; zero fields stay as they are.
 type Edit struct {
 	GPUs, GPUsPerNode int
@@ -249,13 +258,4 @@ func (c *Cluster) Edit(id slurm.JobID, e Edit) {
 	}
 	c.touch(j)
 	c.enqueue(j)
-}
-
-// FreeGPUs is the number of GPUs that nobody holds, on whatever node.
-func (c *Cluster) FreeGPUs() int {
-	n := 0
-	for _, x := range c.nodes {
-		n += x.freeGPUs
-	}
-	return n
 }

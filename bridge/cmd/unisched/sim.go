@@ -118,38 +118,38 @@ func timeSpan(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// usage is an error of the command line.
-func misuse(format string, args ...any) error {
+// simUsage is an error of the command line.
+func simUsage(format string, args ...any) error {
 	return coded{exitUsage, fmt.Errorf(format+"\nTry: unisched sim --help", args...)}
 }
 
 func (f simFlags) check() error {
 	switch {
 	case f.trace == "":
-		return misuse("--trace is missing")
+		return simUsage("--trace is missing")
 	case f.nodes <= 0 || f.perNode <= 0 || f.nodes > 20000 || f.perNode > 64:
-		return misuse("--nodes %d --gpus-per-node %d: no such cluster", f.nodes, f.perNode)
+		return simUsage("--nodes %d --gpus-per-node %d: no such cluster", f.nodes, f.perNode)
 	case f.unit < 10*time.Second || f.unit > time.Hour:
-		return misuse("--unit %v is not within 10s..1h", f.unit)
+		return simUsage("--unit %v is not within 10s..1h", f.unit)
 	case f.overhead != "" && f.overhead != "chronus":
-		return misuse("--overhead %q: only chronus", f.overhead)
+		return simUsage("--overhead %q: only chronus", f.overhead)
 	case f.estimates != "" && f.estimates != "chronus":
-		return misuse("--estimates %q: only chronus", f.estimates)
+		return simUsage("--estimates %q: only chronus", f.estimates)
 	case !(f.noise >= 0 && f.noise <= 1):
-		return misuse("--noise %v is not within 0..1", f.noise)
+		return simUsage("--noise %v is not within 0..1", f.noise)
 	case f.profileGPUs != 0 && f.profileGPUs != 2:
-		return misuse("--profile-gpus %d: only 0 and 2", f.profileGPUs)
+		return simUsage("--profile-gpus %d: only 0 and 2", f.profileGPUs)
 	case len(f.policies) == 0:
-		return misuse("--policy is empty")
+		return simUsage("--policy is empty")
 	}
 	for _, x := range f.ablate {
 		if !slices.Contains(ablations, x) {
-			return misuse("--ablate %q is none of %s", x, strings.Join(ablations, ", "))
+			return simUsage("--ablate %q is none of %s", x, strings.Join(ablations, ", "))
 		}
 	}
 	for _, p := range f.policies {
 		if !slices.Contains(simPolicies(), p) {
-			return misuse("--policy %q is none of %s", p, strings.Join(simPolicies(), ", "))
+			return simUsage("--policy %q is none of %s", p, strings.Join(simPolicies(), ", "))
 		}
 	}
 	return nil
@@ -203,11 +203,11 @@ func (a *app) simulate(ctx context.Context, f simFlags) error {
 func (a *app) simTrace(f simFlags) (trace.Trace, error) {
 	from, err := timeSpan(f.from)
 	if err != nil {
-		return trace.Trace{}, misuse("--from: %v", err)
+		return trace.Trace{}, simUsage("--from: %v", err)
 	}
 	until, err := timeSpan(f.until)
 	if err != nil {
-		return trace.Trace{}, misuse("--until: %v", err)
+		return trace.Trace{}, simUsage("--until: %v", err)
 	}
 	in := a.in
 	if f.trace != "-" {
@@ -223,7 +223,7 @@ func (a *app) simTrace(f simFlags) (trace.Trace, error) {
 		return t, fmt.Errorf("%s: %w", f.trace, err)
 	}
 	if t, err = t.Between(from, until).Workload(f.workload, f.seed, f.unit); err != nil {
-		return t, misuse("%v", err)
+		return t, simUsage("%v", err)
 	}
 	t = t.NameModels(f.seed, sim.Published().Models())
 	if f.ablated("roundup") {
