@@ -27,16 +27,17 @@ build: ## bin/unischedd, bin/unisched, bin/unisched-node
 
 test: lint unit test-e2e ## everything CI runs
 
-unit: ## unit tests, with the race detector
+unit: ## unit tests, with the race detector; then the sweeps and the long runs of the loop without it
 	contrib/ci/needs unit
 	$(HIGHS)
-	go test -race -count=1 -timeout 20m $(PKGS)
+	go test -race -short -count=1 -timeout 20m $(PKGS)
+	go test -count=1 -timeout 20m -run 'Scenario|SameSeed|EveryPolicy' ./bridge ./bridge/sim
 
 test-e2e: build ## the main scenarios on a real Slurm (SLURM=24.11 or 26.05)
 	contrib/ci/needs cluster
 	contrib/testcluster/cluster bootstrap --slurm $(SLURM)
 	$(HIGHS)
-	UNISCHED_E2E=$(SLURM) UNISCHED_BIN=$(CURDIR)/bin go test -count=1 -timeout 25m -v ./contrib/e2e
+	UNISCHED_E2E=$(SLURM) UNISCHED_BIN=$(CURDIR)/bin go test -count=1 -timeout 25m -parallel 3 -v ./contrib/e2e
 
 demo: build ## a real Slurm, real training jobs with deadlines, a report in out/
 	contrib/ci/needs cluster

@@ -57,8 +57,11 @@ type Settle struct {
 	Until time.Time
 }
 
-// Requeue sends a job that saved its checkpoint but runs on back to the queue.
-type Requeue struct{ target }
+// Requeue sends a job back to the queue that saved its checkpoint but runs on, or whose profile run leaves no other way.
+type Requeue struct {
+	target
+	Why string
+}
 
 // Rerun puts a job that failed through our doing back into the queue.
 type Rerun struct{ target }

@@ -45,7 +45,9 @@ func (b *Bridge) admit(now time.Time, job slurm.Job) *Record {
 		return rec
 	}
 	rec.Phase = Admitted
+	rec.Key = b.keyOf(job)
 	b.planProfile(rec, job)
+	b.skipProfiled(now, rec)
 	rec.note(now, string(Admitted), fmt.Sprintf("class %s, %s", wish.Class, profileText(rec.Profile)))
 	if !rec.Profile.Needed() {
 		rec.Phase = Waiting

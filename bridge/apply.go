@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -60,15 +59,25 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 	}
 	was := rec.clone()
 	b.ahead(c.now, rec, a)
-	if err := b.intend(c.now, rec, a, job); err != nil {
+	if b.unsaved != "" && disruptive(a) {
 		*rec = *was
-		return Skipped, err
+		return Skipped, nil
+	}
+	// What gives a job back may be done without a record: forgotten, it is only done again.
+	if b.unsaved == "" {
+		if err := b.intend(c.now, rec, a, job); err != nil && disruptive(a) {
+			*rec = *was
+			return Skipped, err
+		}
 	}
 	c.left--
 	err = b.call(ctx, rec, a, job)
 	out := outcomeOf(err)
 	switch out {
 	case Done:
+		if _, ok := a.(Ask); ok {
+			rec.Run.Heard, rec.dirty = true, true
+		}
 		b.counts.Done++
 		b.log(c.now, "info", "action", rec.Job, "%s: %s", a.Name(), describe(a))
 	case Refused:
@@ -76,6 +85,7 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 		b.back(c.now, rec, was, a, err)
 	case Unknown:
 		b.counts.Unknown++
+		rec.DoubtTill = c.now.Add(doubtFor)
 		rec.note(c.now, "unknown", fmt.Sprintf("%s: %v", a.Name(), err))
 		b.log(c.now, "warn", "unknown-outcome", rec.Job, "%s: %v", a.Name(), err)
 	}
@@ -120,7 +130,8 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		rec.Run.Signalled = time.Time{}
 		rec.enter(now, Checkpointing, a.Why)
 	case Ask:
-		rec.Run.Signalled = now
+		rec.Run.Resent = !rec.Run.Signalled.IsZero()
+		rec.Run.Signalled, rec.Run.Heard = now, false
 		rec.note(now, "signal", string(a.Signal.Name))
 	case Unhold:
 	case Settle:
@@ -129,7 +140,7 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		rec.enter(now, b.queuePhase(rec), rec.Why)
 		b.rouse("a job is back in the queue")
 	case Requeue:
-		rec.note(now, "requeue", "it saved its checkpoint and runs on")
+		rec.note(now, "requeue", a.Why)
 	case Rerun: // asked for until a snapshot shows it in the queue
 		rec.RerunTries++
 		ch.Begin = time.Time{}
@@ -140,7 +151,7 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		rec.Target = Target{}
 		switch rec.Phase {
 		case Checkpointing:
-			rec.enter(now, Running, "")
+			rec.enter(now, rec.runPhase(), "")
 		case Requeueing, Starting:
 			rec.enter(now, b.queuePhase(rec), "")
 		}
@@ -156,7 +167,7 @@ func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job slurm.Job)
 	cl, ref := b.parts.Cluster, job.Ref()
 	switch a := a.(type) {
 	case Delay:
-		return cl.Update(ctx, ref, slurm.Update{BeginTime: slurm.Some(a.Until)})
+		return cl.Update(ctx, ref, slurm.Update{BeginTime: slurm.Some(later(a.Until, rec.Original.Begin))})
 	case Start:
 		return cl.Update(ctx, ref, b.startUpdate(rec, a, job))
 	case Hold:
@@ -167,7 +178,7 @@ func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job slurm.Job)
 		return cl.Update(ctx, ref, slurm.Update{Hold: slurm.Some(false)})
 	case Settle:
 		u := restoreRequest(rec, job)
-		u.BeginTime = slurm.Some(a.Until)
+		u.BeginTime = slurm.Some(later(a.Until, rec.Original.Begin))
 		if job.Held && rec.Changed.Hold {
 			u.Hold = slurm.Some(false)
 		}
@@ -182,6 +193,14 @@ func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job slurm.Job)
 		return cl.Update(ctx, ref, restoreUpdate(rec, job))
 	}
 	panic(fmt.Sprintf("bridge: action %T is not in call", a))
+}
+
+// later is the later of two times: the user's own begin time wins over an earlier one of ours.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // startUpdate is the whole of a start in one call.
@@ -323,22 +342,17 @@ type Result struct {
 const (
 	kindJob    = "job"
 	kindFabric = "fabric"
+	kindPast   = "past"
 	kindPaused = "paused"
 	kindIntent = "intent"
 	kindResult = "result"
 )
 
 func (b *Bridge) intend(now time.Time, rec *Record, a Action, job slurm.Job) error {
-	intent, err := entry(now, kindIntent, "", Intent{a.Name(), a.Of(), rec.Target.Plan, describe(a), rec.Original})
-	if err != nil {
-		return err
-	}
-	record, err := entry(now, kindJob, rec.Job.String(), rec)
-	if err != nil {
-		return err
-	}
+	intent := entry(now, kindIntent, "", Intent{a.Name(), a.Of(), rec.Target.Plan, describe(a), rec.Original})
+	record := entry(now, kindJob, rec.Job.String(), rec)
 	if err := b.parts.Memory.Append(intent, record); err != nil {
-		return fmt.Errorf("intent of job %d: %w", rec.Job, err)
+		return b.notSaved(now, fmt.Errorf("intent of job %d: %w", rec.Job, err))
 	}
 	rec.dirty = false
 	return nil
@@ -349,21 +363,14 @@ func (b *Bridge) result(now time.Time, rec *Record, a Action, out Outcome, cause
 	if cause != nil {
 		r.Error = cause.Error()
 	}
-	e, err := entry(now, kindResult, "", r)
-	if err != nil {
-		return err
-	}
+	e := entry(now, kindResult, "", r)
 	// The record follows with the others at the end of the cycle; a crash in between loses no more than the outcome.
 	b.audit = append(b.audit, e)
 	return nil
 }
 
-func entry(now time.Time, kind, key string, v any) (journal.Entry, error) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return journal.Entry{}, fmt.Errorf("journal %s %s: %w", kind, key, err)
-	}
-	return journal.Entry{Kind: kind, Key: key, At: now.UTC(), Data: data}, nil
+func entry(now time.Time, kind, key string, v any) journal.Entry {
+	return journal.Entry{Kind: kind, Key: key, At: now.UTC(), Value: v}
 }
 
 // describe is the action in words, for logs and the audit.

@@ -6,14 +6,15 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"unisched/bridge/journal"
-	"unisched/estimator"
 	"unisched/hooks/progress"
 	"unisched/planner"
 	"unisched/slurm"
@@ -62,7 +63,9 @@ type Parts struct {
 	Policy  Policy
 	Memory  Memory
 	Reports Reports
-	Log     func(now time.Time, n Note)
+	// Estimator, when set, replaces the bridge's own.
+	Estimator Estimator
+	Log       func(now time.Time, n Note)
 }
 
 // Bridge steers the jobs of one cluster. Step and the functions it calls run in one goroutine; View and Order may be called from
@@ -72,23 +75,29 @@ type Bridge struct {
 	parts Parts
 
 	records map[slurm.JobID]*Record
-	past    []*Record // ended, no longer in Slurm: kept for their people, bounded
-	fabric  estimator.Fabric
+	order   []slurm.JobID // of records; nil: to be made
+	past    []*Record     // ended, no longer in Slurm: kept for their people, bounded
+	lore    lore
 	early   []progress.JobReport // of runs that Slurm has not shown yet
 	audit   []journal.Entry      // results to be written with the next records
 	gone    []string             // keys of records to be dropped from the journal
 
 	cycle    int64
+	shown    time.Time   // the newest View
 	last     time.Time   // the newest Step
 	seen     slurm.State // the newest good snapshot
 	trouble  string
 	suspect  string
-	quiet    int // cycles during which nothing disruptive is done
+	unsaved  string    // why the journal cannot be written, "" when it can
+	since    time.Time // when that began
+	blind    bool      // it has lasted too long: every job is given back
+	quiet    int       // cycles during which nothing disruptive is done
 	paused   bool
 	handsOff bool      // no daemon runs: on nobody is acted, whatever was changed is given back at once
 	boundary time.Time // the last unit boundary that had its round
 	rounded  time.Time // the last round
 	wake     string    // why the next round should come early
+	freeGPUs int       // at the last look
 	plan     planner.Plan
 	snapshot planner.Snapshot
 	counts   ActionCounts
@@ -128,13 +137,18 @@ func New(cfg Config, parts Parts, from Restored) (*Bridge, error) {
 }
 
 // Step is one cycle: observe, estimate, plan, check, apply. An error means that Slurm could not be read, or the journal not be
-// written; nothing was changed then, and the next Step may come as usual.
+// written; nothing was changed then but what gives jobs back, and the next Step may come as usual.
 func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	b.cycle++
 	defer func() { b.last = now }()
 
 	// 1. Observe: what people ordered, what Slurm shows, what the nodes report.
 	b.takeOrders(now)
+	if b.last.IsZero() { // the last call of the process before may still be under way
+		for _, rec := range b.records {
+			rec.DoubtTill = now.Add(doubtFor)
+		}
+	}
 	state, err := b.parts.Cluster.State(ctx, now)
 	if err != nil {
 		b.troubled(now, err)
@@ -143,6 +157,7 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	b.judge(now, state)
 	reports := b.takeReports(now, append(b.early, b.parts.Reports()...))
 	b.follow(now, state)
+	b.rouseWhenFreed()
 	b.early = b.stillEarly(b.takeReports(now, reports))
 
 	// 2. Estimate: speed, iterations left and suspension cost of the jobs, when a plan is due; at once for those that are new.
@@ -155,14 +170,16 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	}
 
 	// 4. Apply: from where each job stands towards where the plan wants it.
-	if err := b.persist(now); err != nil {
+	saved := b.persist(now)
+	if errors.Is(saved, journal.ErrLocked) { // another daemon has taken our place: hands off
 		b.publish(now)
-		return err
+		return saved
 	}
 	err = b.act(ctx, now)
-	if saved := b.persist(now); err == nil {
-		err = saved
+	if err == nil {
+		err = b.persist(now)
 	}
+	err = cmp.Or(err, saved)
 	b.publish(now)
 	return err
 }

@@ -15,9 +15,9 @@ import (
 // must leave; requeues; starts in plan order, also of those whose GPUs are still held by a job that must leave; and only then the signals. A
 // job that saves fast is gone within milliseconds of its signal, and what it frees must find its heir already waiting, ahead of every plain job.
 func (b *Bridge) act(ctx context.Context, now time.Time) error {
-	c := &cycle{b: b, now: now, left: b.cfg.MaxActions, jobs: map[slurm.JobID]slurm.Job{}}
-	for _, j := range b.seen.Jobs {
-		c.jobs[j.ID] = j
+	c := &cycle{b: b, now: now, left: b.cfg.MaxActions, jobs: make(map[slurm.JobID]*slurm.Job, len(b.seen.Jobs))}
+	for i := range b.seen.Jobs {
+		c.jobs[b.seen.Jobs[i].ID] = &b.seen.Jobs[i]
 	}
 	c.count()
 	for _, p := range []pass{giveBack, hold, requeue} {
@@ -39,7 +39,7 @@ func (c *cycle) each(ctx context.Context, p pass) error {
 	for _, id := range c.b.ids() {
 		if job, ok := c.jobs[id]; ok {
 			rec := c.b.records[id]
-			if err := c.apply(ctx, rec, p(c, rec, job)...); err != nil {
+			if err := c.apply(ctx, rec, p(c, rec, *job)...); err != nil {
 				return err
 			}
 		}
@@ -52,7 +52,7 @@ type cycle struct {
 	b       *Bridge
 	now     time.Time
 	left    int // writes
-	jobs    map[slurm.JobID]slurm.Job
+	jobs    map[slurm.JobID]*slurm.Job
 	saving  int            // checkpoints in progress
 	loading int            // starts without a sign of life
 	free    map[string]int // GPUs free now by node, less what starting jobs will take
@@ -117,7 +117,7 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 	run, b := rec.ID(), c.b
 	pending := job.State == slurm.StatePending && !job.HasFlag(slurm.FlagCompleting)
 	if !b.acts(rec) || rec.Phase == Unmanaged { // unmanaged: the submit plugin may have delayed it
-		return b.plain(rec, job, pending)
+		return c.plain(rec, job, pending)
 	}
 	switch rec.Phase {
 	case Requeueing:
@@ -134,6 +134,10 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 		if rec.Run.Signalled.IsZero() && !rec.Changed.Hold { // the hold was never set, or somebody took it off: from the beginning
 			rec.enter(c.now, rec.runPhase(), "")
 			return nil
+		}
+		if rec.Run.Signalled.IsZero() && b.unsaved != "" { // it cannot be signalled now
+			rec.enter(c.now, rec.runPhase(), "")
+			return []Action{Unhold{target(run)}}
 		}
 		return c.overdue(rec, job)
 	case Running, Profiling:
@@ -154,15 +158,25 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 }
 
 // plain is the way back of a job on which we do not act (any more).
-func (b *Bridge) plain(rec *Record, job slurm.Job, pending bool) []Action {
+func (c *cycle) plain(rec *Record, job slurm.Job, pending bool) []Action {
+	b := c.b
 	if rec.Phase == Profiling && b.preemptible(rec, job) {
 		return nil // it has to come back from its profile first: checkpoint sees to that
 	}
 	if rec.Phase.Ended() || job.HasFlag(slurm.FlagCompleting) {
 		return nil
 	}
-	if asked := rec.Run.Signalled; rec.Phase == Checkpointing && !asked.IsZero() && !b.handsOff && b.last.Sub(asked) < b.cfg.CheckpointTimeout {
-		return nil // it is on its way out, held so that nobody starts it before its request is restored
+	if rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() {
+		late := c.now.Sub(rec.Run.Signalled) >= b.cfg.CheckpointTimeout
+		switch {
+		case !late && (rec.Run.Profile || !b.handsOff):
+			return nil // it is on its way out, held so that nobody starts it before its request is restored
+		case rec.Run.Profile:
+			return []Action{Requeue{target(rec.ID()), "its profile run does not answer the signal"}}
+		}
+	}
+	if rec.Phase == Profiling {
+		return []Action{Requeue{target(rec.ID()), "its profile run cannot be asked to leave"}}
 	}
 	if !rec.Changed.Any() {
 		return nil
@@ -181,7 +195,7 @@ func (b *Bridge) plain(rec *Record, job slurm.Job, pending bool) []Action {
 // preemptible.
 func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 	run := rec.Run
-	if job.State != slurm.StateRunning || job.HasFlag(slurm.FlagCompleting) || run.Signalled.IsZero() || run.CheckpointAt.After(run.Signalled) {
+	if job.State != slurm.StateRunning || job.HasFlag(slurm.FlagCompleting) || run.Signalled.IsZero() || run.answered() {
 		return nil
 	}
 	if c.now.Sub(run.Signalled) < c.b.cfg.CheckpointTimeout {
@@ -194,11 +208,22 @@ func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 	if rec.Strikes >= c.b.cfg.CheckpointStrikes {
 		rec.NoPreempt = why + ": it is not preempted any more; see its ckpt= setting"
 	}
+	if run.Profile { // it did not ask for this run: it gets its own GPUs back whatever it answers
+		rec.Profile = Profile{Done: true, Note: "profile given up: " + why}
+		return []Action{Requeue{target(rec.ID()), "its profile run does not answer the signal"}}
+	}
 	next := rec.runPhase()
 	rec.LeaseUntil = c.b.leaseEnd(c.now, rec.Class())
 	rec.enter(c.now, next, why)
 	c.b.log(c.now, "warn", "signal-ineffective", rec.Job, "%s", why)
 	return []Action{Unhold{target(rec.ID())}}
+}
+
+// lostSignal reports whether the signal may never have been sent (we died, or heard no answer) and the job runs on: the one call that is made again, once,
+// since a snapshot cannot show what became of it. A checkpoint is no proof: the job may save on its own account.
+func (r *Record) lostSignal(now time.Time, patience time.Duration) bool {
+	run := r.Run
+	return !run.Signalled.IsZero() && !run.Heard && !run.Resent && now.Sub(run.Signalled) >= patience
 }
 
 // runPhase is the phase of the run in progress while nothing is asked of it.
@@ -218,7 +243,7 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 		rec.enter(c.now, c.b.queuePhase(rec), "its start did not arrive")
 		return []Action{Settle{target(rec.ID()), c.now.Add(c.b.cfg.Delay)}}
 	}
-	held := job.Held // Slurm itself put it aside (bad constraints), or its user did
+	held := job.Held || c.b.userBegin(c.now, rec, job) // Slurm itself put it aside (bad constraints), or its user did
 	gone := false
 	for _, s := range rec.Target.Placement {
 		// free already counts this very job as gone.
@@ -235,7 +260,11 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 	if rec.Run.Freed.IsZero() {
 		rec.Run.Freed = c.now
 	}
-	if !gone && !held && c.now.Sub(rec.Run.Freed) < c.b.cfg.StartTimeout {
+	patience := c.b.cfg.StartTimeout
+	if limitReason(job.Reason) { // it would not start on free GPUs either: do not keep them for it
+		patience = 2 * c.b.cfg.Poll
+	}
+	if !gone && !held && c.now.Sub(rec.Run.Freed) < patience {
 		return nil
 	}
 	why := "Slurm did not start it: " + cmp.Or(job.Reason, "no reason given")
@@ -244,7 +273,8 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 	}
 	rec.BlockedTill = c.now
 	if !gone {
-		rec.BlockedTill, rec.Blocked = c.now.Add(max(3*c.b.cfg.Poll, 15*time.Second)), why
+		rec.BlockedTill, rec.Blocked = c.now.Add(max(3*c.b.cfg.Poll, backoff(rec.StartFailures))), why
+		rec.StartFailures++
 	}
 	rec.enter(c.now, c.b.queuePhase(rec), why)
 	rec.Target = Target{}
@@ -278,9 +308,10 @@ func hold(c *cycle, rec *Record, job slurm.Job) []Action {
 	return []Action{Hold{target(rec.ID()), why}}
 }
 
-// ask sends the checkpoint signal to the jobs that are held for it and have not had it.
+// ask sends the checkpoint signal to the jobs that are held for it and have not had it, or may not.
 func ask(c *cycle, rec *Record, job slurm.Job) []Action {
-	if rec.Phase != Checkpointing || !rec.Run.Signalled.IsZero() || !c.b.acts(rec) && !rec.Run.Profile {
+	due := rec.Run.Signalled.IsZero() || rec.lostSignal(c.now, max(3*c.b.cfg.Poll, 10*time.Second))
+	if rec.Phase != Checkpointing || !due || !c.b.acts(rec) && !rec.Run.Profile {
 		return nil
 	}
 	return []Action{Ask{target(rec.ID()), slurm.Signal{Name: slurm.SignalName(rec.Wish.Ckpt.Signal), BatchOnly: rec.Wish.Ckpt.BatchOnly}}}
@@ -292,8 +323,10 @@ func requeue(c *cycle, rec *Record, job slurm.Job) []Action {
 	case rec.Phase == Failed && rec.Rerun:
 		return []Action{Rerun{target(rec.ID())}}
 	case rec.Phase == Checkpointing && job.State == slurm.StateRunning && !job.HasFlag(slurm.FlagCompleting) && !rec.Run.Signalled.IsZero() &&
-		rec.Run.CheckpointAt.After(rec.Run.Signalled) && c.now.Sub(rec.Run.CheckpointAt) > max(3*c.b.cfg.Poll, 10*time.Second):
-		return []Action{Requeue{target(rec.ID())}}
+		(rec.Run.Heard || rec.Run.Resent) && rec.Run.answered() && c.now.Sub(rec.Run.CheckpointAt) > max(3*c.b.cfg.Poll, 10*time.Second):
+		return []Action{Requeue{target(rec.ID()), "it saved its checkpoint and runs on"}}
+	case rec.Phase == Profiling && job.State == slurm.StateRunning && !rec.canBeSignalled() && rec.measured(c.now, c.b.stepTime(rec)) && c.b.suspect == "":
+		return []Action{Requeue{target(rec.ID()), "its profile run says nothing"}}
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 // follow brings the records in line with what Slurm shows: admits new jobs, follows the phases of the known ones, and ends
 // those that are over. Slurm's word always wins.
 func (b *Bridge) follow(now time.Time, s slurm.State) {
-	present := map[slurm.JobID]bool{}
+	present := make(map[slurm.JobID]bool, len(s.Jobs))
 	for _, job := range s.Jobs {
 		present[job.ID] = true
 		rec := b.records[job.ID]
@@ -30,7 +30,7 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 			if rec = b.admit(now, job); rec == nil {
 				continue
 			}
-			b.records[job.ID] = rec
+			b.remember(rec)
 		}
 		b.followJob(now, rec, job)
 	}
@@ -44,13 +44,27 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 			continue
 		}
 		// Slurm forgets a job MinJobAge after its end: it ended while nobody was looking.
-		b.end(now, rec, Completed, now, "no longer known to Slurm")
+		b.end(now, rec, Completed, now, endUnseen)
 	}
 }
 
+// endUnseen is the exit of a job that ended while nobody was looking: neither when nor how is known.
+const endUnseen = "no longer known to Slurm"
+
 // ids are the known jobs in order: ranging over the map never decides anything.
 func (b *Bridge) ids() []slurm.JobID {
-	return slices.Sorted(maps.Keys(b.records))
+	if b.order == nil { // remember and bury drop it; those who range over the old list keep it whole
+		b.order = slices.Sorted(maps.Keys(b.records))
+	}
+	return b.order
+}
+
+// remember takes a record up.
+func (b *Bridge) remember(rec *Record) {
+	if b.records[rec.Job] == nil {
+		b.order = nil
+	}
+	b.records[rec.Job] = rec
 }
 
 // maxPast bounds the ended jobs that are kept to be shown.
@@ -59,6 +73,7 @@ const maxPast = 1000
 // bury moves a record to the past.
 func (b *Bridge) bury(rec *Record) {
 	delete(b.records, rec.Job)
+	b.order = nil
 	if rec.Phase == Unmanaged {
 		b.forget(rec)
 		return
@@ -192,7 +207,7 @@ func (b *Bridge) runBegins(now time.Time, rec *Record, job slurm.Job) {
 		rec.Profile.Steps, rec.Profile.Done = nil, true
 		rec.Profile.Note = "started by Slurm before it was profiled"
 	}
-	rec.Started = true
+	rec.Started, rec.StartFailures = true, 0
 	rec.Placement = placementOf(job)
 	rec.enter(now, phase, why)
 	rec.note(now, "start", fmt.Sprintf("on %s", rec.Placement))
@@ -214,6 +229,7 @@ func placementOf(job slurm.Job) planner.Placement {
 // followPending handles a job that Slurm shows pending.
 func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 	if rec.Phase.OnGPUs() || job.Restarts != rec.Restart {
+		rec.loops(now)
 		at := job.Submit // a requeue sets the submit time, when the nodes are done with the run
 		if !at.After(rec.Run.Start) {
 			at = now
@@ -234,11 +250,33 @@ func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 	if rec.Phase.Ended() { // put back into the queue by somebody
 		rec.enter(now, Requeueing, "")
 	}
+	b.adopt(now, rec, job)
 	b.readBlocks(now, rec, job)
 	if rec.Phase == Admitted && rec.Profile.Needed() && rec.Blocked == "" && b.acts(rec) && now.Sub(rec.Since) > profilePatience*b.cfg.Unit {
 		b.profileStepSkipped(now, rec)
 	}
 }
+
+// loops notes how a run went that is back in the queue. One that came back by itself without having done anything, again and again, waits longer each
+// time: what we do to a begin time takes away the two minutes that Slurm would have put in between.
+func (r *Record) loops(now time.Time) {
+	run := r.Run
+	switch {
+	case !r.Phase.OnGPUs() && r.Phase != Starting || !run.Signalled.IsZero():
+		return
+	case run.LastIter > run.FirstIter || run.CheckpointAt.After(run.Start):
+		r.Loops = 0
+		return
+	}
+	if r.Loops++; r.Loops > 1 {
+		r.BlockedTill = now.Add(backoff(r.Loops - 2))
+		r.Blocked = fmt.Sprintf("it came back to the queue by itself %d times in a row without an iteration", r.Loops)
+		r.note(now, "loops", r.Blocked)
+	}
+}
+
+// backoff is how long to wait after so many failures more than the first: 15 s, doubled each time, 16 minutes at most.
+func backoff(n int) time.Duration { return 15 * time.Second << max(min(n, 6), 0) }
 
 // queuePhase is Waiting, or Admitted while the job still has to be profiled.
 func (b *Bridge) queuePhase(rec *Record) Phase {
@@ -252,9 +290,13 @@ func (b *Bridge) queuePhase(rec *Record) Phase {
 var limitReasons = []string{"Assoc", "QOS", "MaxMem", "Licenses", "Reservation", "Partition", "InvalidAccount", "InvalidQOS", "JobArrayTaskLimit",
 	"DeadLine", "AccountNotAllowed", "BadConstraints", "launch_failed_requeued_held", "MaxSubmit", "JobHoldMaxRequeue"}
 
+func limitReason(reason string) bool {
+	return slices.ContainsFunc(limitReasons, func(p string) bool { return strings.HasPrefix(reason, p) })
+}
+
 // readBlocks finds out whether something that is not ours keeps the job from starting.
 func (b *Bridge) readBlocks(now time.Time, rec *Record, job slurm.Job) {
-	limited := slices.ContainsFunc(limitReasons, func(p string) bool { return strings.HasPrefix(job.Reason, p) })
+	limited := limitReason(job.Reason)
 	why := ""
 	switch {
 	case job.Held && !rec.Changed.Hold && rec.Phase != Starting:
@@ -284,6 +326,10 @@ func (b *Bridge) userBegin(now time.Time, rec *Record, job slurm.Job) bool {
 	if job.Begin.Equal(rec.Original.Begin) {
 		return true
 	}
+	if rec.Phase == Starting && !now.Before(rec.DoubtTill) && !job.Begin.Equal(rec.BeginWas) {
+		rec.Original.Begin, rec.dirty = job.Begin, true // we had taken it off
+		return true
+	}
 	if rec.Changed.Begin.IsZero() || job.Begin.Equal(rec.Changed.Begin) || job.Begin.Equal(rec.BeginWas) {
 		return false
 	}
@@ -296,6 +342,11 @@ const maxReruns = 20
 
 // followFinished handles a job that Slurm shows ended.
 func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
+	missed := job.Restarts != rec.Restart && rec.Phase.Ours() // a whole run, between two looks
+	if missed {
+		b.runOver(now, rec, job.Start)
+		rec.Restart, rec.Rerun, rec.RerunTries = job.Restarts, false, 0
+	}
 	if rec.Rerun && !rec.Phase.Ended() { // it was asked for and has not happened
 		rec.enter(now, Failed, rec.Why)
 	}
@@ -311,11 +362,12 @@ func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
 		at = now
 	}
 	during := rec.Phase
-	if during == Starting { // it began and ended between two looks
+	if missed || during == Starting { // it began and ended between two looks
+		during = Starting
 		rec.Run = RunProgress{Start: job.Start, Profile: b.isProfile(rec, job)}
 		rec.Placement = placementOf(job)
 	}
-	if during.OnGPUs() || during == Starting {
+	if during.OnGPUs() || during == Starting { // the books of this run
 		b.runOver(now, rec, at)
 	}
 	exit := fmt.Sprintf("%s, exit %d", job.State, job.ExitCode)
@@ -353,11 +405,13 @@ func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
 	}
 	signalled := !rec.Run.Signalled.IsZero()
 	switch {
-	case job.State == slurm.StateCompleted && signalled && rec.Wish.Stop.Iterations > 0 && rec.Run.CheckpointAt.After(rec.Run.Signalled) && rec.Run.SavedIter < rec.Wish.Stop.Iterations:
+	case !job.Requeue: // its user has switched that off since
+		return ""
+	case job.State == slurm.StateCompleted && signalled && rec.Wish.Stop.Iterations > 0 && rec.Run.answered() && rec.Run.SavedIter < rec.Wish.Stop.Iterations:
 		return "it saved a checkpoint and exited 0 instead of the agreed code"
 	case job.State == slurm.StateCompleted:
 		return ""
-	case signalled && !rec.Run.CheckpointAt.After(rec.Run.Signalled):
+	case signalled && !rec.Run.answered():
 		rec.NoPreempt = "signal-kills: the checkpoint signal ended it; see its ckpt= setting"
 		return "the checkpoint signal killed it"
 	case signalled && rec.Wish.Stop.Iterations > rec.Run.SavedIter:
@@ -383,6 +437,7 @@ func (b *Bridge) end(now time.Time, rec *Record, p Phase, at time.Time, exit str
 	rec.Changed = Changed{} // an ended job has nothing left to undo; one that is rerun is read anew
 	rec.enter(now, p, rec.Why)
 	rec.note(now, "end", exit)
+	b.keepPast(now, rec)
 	b.rouse("a job ended")
 }
 
@@ -398,12 +453,17 @@ func (b *Bridge) runOver(now time.Time, rec *Record, at time.Time) {
 		rec.Stays = keep(rec.Stays, maxStays, Stay{rec.Restart, run.Start, at, rec.Placement, run.Profile})
 	}
 	if rec.Phase == Checkpointing && !run.Signalled.IsZero() && at.After(run.Signalled) {
-		s := estimator.SRSample{GPUs: rec.Placement.GPUs(), Nodes: len(rec.Placement), Seconds: at.Sub(run.Signalled).Seconds()}
+		s := estimator.SRSample{GPUs: rec.Placement.GPUs(), Nodes: len(rec.Placement), Seconds: at.Sub(run.Signalled).Seconds(),
+			Bytes: rec.CheckpointBytes, AtOnce: b.savingBeside(rec)}
 		rec.Checkpoints = keep(rec.Checkpoints, maxSR, s)
-		b.fabric = b.fabric.Learn(estimator.Outcome{NewCheckpoints: []estimator.SRSample{s}}, now)
+		b.learnCheckpoint(now, s)
 	}
 	if !run.Profile && rec.Phase == Checkpointing {
 		rec.Preemptions++
+	}
+	b.learnLease(now, rec, at)
+	if run.Profile && !rec.Profile.Done && run.Ready.IsZero() {
+		rec.Profile = Profile{Done: true, Note: "profile given up: it reports no progress"}
 	}
 	if run.Profile && !rec.Profile.Done {
 		b.profileStepOver(now, rec)
@@ -426,5 +486,20 @@ func keep[T any](list []T, most int, v T) []T {
 func (b *Bridge) rouse(why string) {
 	if b.wake == "" {
 		b.wake = why
+	}
+}
+
+// rouseWhenFreed brings a round forward when GPUs came free, whoever held them, and somebody waits.
+func (b *Bridge) rouseWhenFreed() {
+	before := b.freeGPUs
+	b.freeGPUs = b.gpuCount().Free
+	if b.freeGPUs <= before {
+		return
+	}
+	for _, id := range b.ids() {
+		if p := b.records[id].Phase; p == Waiting || p == Admitted || p == Requeueing {
+			b.rouse("GPUs came free")
+			return
+		}
 	}
 }

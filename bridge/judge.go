@@ -26,6 +26,8 @@ func (b *Bridge) judge(now time.Time, s slurm.State) {
 		why = "Slurm shows an older state than before"
 	}
 	switch {
+	case b.unsaved != "":
+		why = b.unsaved
 	case why != "":
 		b.quiet = max(b.quiet, 2)
 		b.log(now, "warn", "suspect-snapshot", 0, "%s", why)

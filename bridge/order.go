@@ -86,9 +86,7 @@ func (b *Bridge) obey(now time.Time, o Order) (string, error) {
 	switch o.Kind {
 	case OrderPause, OrderResume:
 		b.paused = o.Kind == OrderPause
-		if e, err := entry(now, kindPaused, "paused", b.paused); err == nil {
-			b.audit = append(b.audit, e)
-		}
+		b.audit = append(b.audit, entry(now, kindPaused, "paused", b.paused))
 		b.rouse("an order")
 		if b.paused {
 			return "paused: every job is given back to Slurm", nil

@@ -6,24 +6,30 @@ import (
 	"time"
 
 	"unisched/bridge/journal"
+	"unisched/estimator"
 )
 
 // compactAt is the size of the journal at which it is written anew.
 const compactAt = 32 << 20
 
-// persist writes what changed since the last call, in one synced append.
+// persist writes what changed since the last call, in one synced append. After a failure it writes everything anew, which mends a journal that was
+// full or removed; until that succeeds nothing disruptive is done, and when it lasts longer than a delay every job is given back to Slurm.
 func (b *Bridge) persist(now time.Time) error {
+	if b.unsaved != "" {
+		err := b.compact(now)
+		if b.blind = err != nil && now.Sub(b.since) > b.cfg.Delay; err == nil {
+			b.unsaved = ""
+			b.log(now, "info", "journal-back", 0, "the journal can be written again")
+		}
+		return err
+	}
 	entries := b.audit
 	b.audit = nil
 	for _, rec := range b.allRecords() {
 		if !rec.dirty {
 			continue
 		}
-		e, err := entry(now, kindJob, rec.Job.String(), rec)
-		if err != nil {
-			return err
-		}
-		entries = append(entries, e)
+		entries = append(entries, entry(now, kindJob, rec.Job.String(), rec))
 		rec.dirty = false
 	}
 	for _, key := range b.gone {
@@ -34,17 +40,27 @@ func (b *Bridge) persist(now time.Time) error {
 		return nil
 	}
 	if err := b.parts.Memory.Append(entries...); err != nil {
-		return fmt.Errorf("records: %w", err)
+		return b.notSaved(now, fmt.Errorf("records: %w", err))
 	}
 	if b.parts.Memory.Size() > compactAt {
-		return b.compact(now)
+		if err := b.compact(now); err != nil {
+			return b.notSaved(now, err)
+		}
 	}
 	return nil
 }
 
+// notSaved notes that the journal could not be written.
+func (b *Bridge) notSaved(now time.Time, err error) error {
+	b.unsaved, b.since = "the journal cannot be written: "+err.Error(), now
+	b.suspect = b.unsaved
+	b.log(now, "error", "journal", 0, "%v: nothing disruptive is done until it can be written", err)
+	return err
+}
+
 // allRecords are the known jobs in order, then those of the past.
 func (b *Bridge) allRecords() []*Record {
-	var out []*Record
+	out := make([]*Record, 0, len(b.records)+len(b.past))
 	for _, id := range b.ids() {
 		out = append(out, b.records[id])
 	}
@@ -54,22 +70,14 @@ func (b *Bridge) allRecords() []*Record {
 // compact rewrites the journal with the state alone.
 func (b *Bridge) compact(now time.Time) error {
 	var entries []journal.Entry
-	add := func(kind, key string, v any) error {
-		e, err := entry(now, kind, key, v)
-		entries = append(entries, e)
-		return err
-	}
 	for _, rec := range b.allRecords() {
-		if err := add(kindJob, rec.Job.String(), rec); err != nil {
-			return err
-		}
+		entries = append(entries, entry(now, kindJob, rec.Job.String(), rec))
 	}
-	if err := add(kindFabric, "fabric", b.fabric); err != nil {
-		return err
+	entries = append(entries, entry(now, kindFabric, "fabric", b.lore.fabric))
+	for _, p := range b.lore.history.Pasts {
+		entries = append(entries, entry(now, kindPast, pastKey(p.Key), p))
 	}
-	if err := add(kindPaused, "paused", b.paused); err != nil {
-		return err
-	}
+	entries = append(entries, entry(now, kindPaused, "paused", b.paused))
 	return b.parts.Memory.Compact(entries)
 }
 
@@ -88,10 +96,15 @@ func (b *Bridge) restore(entries []journal.Entry) error {
 		case kindJob:
 			rec := &Record{}
 			if err = json.Unmarshal(e.Data, rec); err == nil {
-				b.records[rec.Job] = rec // an ended one is buried when Slurm does not show it any more
+				b.remember(rec) // an ended one is buried when Slurm does not show it any more
 			}
 		case kindFabric:
-			err = json.Unmarshal(e.Data, &b.fabric)
+			err = json.Unmarshal(e.Data, &b.lore.fabric)
+		case kindPast:
+			var p estimator.Past
+			if err = json.Unmarshal(e.Data, &p); err == nil {
+				b.lore.history = b.lore.history.Restore(p)
+			}
 		case kindPaused:
 			err = json.Unmarshal(e.Data, &b.paused)
 		}

@@ -15,6 +15,10 @@ func (b *Bridge) View() *View { return b.view.Load() }
 // publish makes the view that the control socket shows.
 func (b *Bridge) publish(now time.Time) {
 	b.finishReleases(now)
+	if b.trouble == "" && b.view.Load().Trouble == "" && now.Sub(b.shown) < b.cfg.ViewEvery && !now.Before(b.shown) {
+		return
+	}
+	b.shown = now
 	v := &View{
 		Schema: ViewSchema, At: now, Cycle: b.cycle, Stage: b.cfg.Stage, Paused: b.paused, Unit: b.cfg.Unit, Cluster: b.seen.Cluster,
 		Slurm: b.seen.Release, API: b.seen.API, SeenAt: b.seen.At, Trouble: b.trouble, Suspect: b.suspect,
@@ -25,7 +29,10 @@ func (b *Bridge) publish(now time.Time) {
 		jobs[j.ID] = j
 	}
 	phases := map[Phase]int{}
-	for _, rec := range b.allRecords() {
+	all := b.allRecords()
+	slices.SortStableFunc(all, func(a, c *Record) int { return cmp.Compare(a.Job, c.Job) })
+	v.Jobs = make([]JobView, 0, len(all))
+	for _, rec := range all {
 		v.Jobs = append(v.Jobs, b.jobView(now, rec, jobs[rec.Job]))
 		phases[rec.Phase]++
 	}
@@ -33,7 +40,6 @@ func (b *Bridge) publish(now time.Time) {
 		v.Counts = append(v.Counts, PhaseCount{p, n})
 	}
 	slices.SortFunc(v.Counts, func(a, c PhaseCount) int { return cmp.Compare(a.Phase, c.Phase) })
-	slices.SortStableFunc(v.Jobs, func(a, c JobView) int { return cmp.Compare(a.ID, c.ID) })
 	b.view.Store(v)
 }
 
@@ -73,7 +79,7 @@ func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
 		Placement: rec.Placement, LeaseUntil: rec.LeaseUntil, Submitted: rec.FirstSubmit, Target: rec.Target, Estimate: rec.Estimate,
 		Iter: rec.Iter, SavedIter: rec.Saved, Preemptions: rec.Preemptions, Strikes: rec.Strikes, NoPreempt: b.whyNotPreempted(rec, job), LostIters: rec.LostIters,
 		Returns: slices.Clone(rec.Returns), Stays: slices.Clone(rec.Stays), GPUSeconds: rec.GPUSeconds, Ended: rec.Ended, Exit: rec.Exit, Changed: rec.Changed, Events: slices.Clone(rec.Events),
-		Blocked: rec.Blocked, Profile: rec.Profile, Stop: stopText(rec),
+		Blocked: rec.Blocked, Profile: rec.Profile, Stop: stopText(rec), Held: rec.heldSeconds(now), Forecasts: rec.Forecasts,
 	}
 	if rec.Phase.OnGPUs() && !rec.Run.Start.IsZero() {
 		v.Stays = append(v.Stays, Stay{Run: rec.Restart, From: rec.Run.Start, Placement: rec.Placement, Profile: rec.Run.Profile})
@@ -89,7 +95,7 @@ func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
 // outlook fills in what is expected of a job, or how its deadlines came out.
 func (b *Bridge) outlook(v *JobView, now time.Time, rec *Record) {
 	if rec.Phase.Ended() {
-		if len(v.Tiers) > 0 {
+		if len(v.Tiers) > 0 && rec.Exit != endUnseen {
 			met := -1
 			if rec.Phase == Completed {
 				met = slices.IndexFunc(v.Tiers, func(t planner.Tier) bool { return !rec.Ended.After(t.At) })
@@ -101,18 +107,13 @@ func (b *Bridge) outlook(v *JobView, now time.Time, rec *Record) {
 	if !rec.Phase.Ours() || len(rec.Estimate.Speeds) == 0 {
 		return
 	}
-	shape := rec.Estimate.Speeds[0].Shape
-	if len(rec.Placement) > 0 && rec.Phase == Running {
-		shape = rec.Placement.Shape()
-	}
-	work, ok := rec.Estimate.RunTime(shape, b.cfg.Quantile)
+	left, ok := b.leftOf(now, rec)
 	if !ok {
 		return
 	}
-	v.Forecast = rec.Target.Finish
-	if v.Forecast.IsZero() && rec.Phase == Running {
-		v.Forecast = now.Add(work)
-	}
+	v.Left = left.Interval
+	v.Forecast, v.ForecastLow, v.ForecastHigh = rec.finish(now, left)
+	work := planner.Seconds(left.quantile)
 	for _, t := range v.Tiers {
 		if v.Laxity = t.At.Sub(now) - work; v.Laxity >= 0 {
 			break

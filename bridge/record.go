@@ -49,6 +49,15 @@ type Record struct {
 	Resumes     []estimator.SRSample `json:"resumes,omitempty"`
 	Checkpoints []estimator.SRSample `json:"checkpoints,omitempty"`
 	GradBytes   float64              `json:"grad_bytes,omitempty"`
+	// CheckpointBytes is the size of the newest checkpoint, Batch the samples per GPU and iteration; as the job reports them.
+	CheckpointBytes float64 `json:"checkpoint_bytes,omitempty"`
+	Batch           float64 `json:"batch,omitempty"`
+	// Key names the kind of job in the history; Taught is what of it the cluster's memory holds already.
+	Key    estimator.Key `json:"key,omitzero"`
+	Taught Taught        `json:"taught,omitzero"`
+	// Held is how long ended runs held GPUs, in seconds, profile runs aside; Forecasts what was forecast, oldest first.
+	Held      float64              `json:"held_s,omitempty"`
+	Forecasts []estimator.Forecast `json:"forecasts,omitempty"`
 
 	Started        bool      `json:"started,omitempty"` // has held GPUs before
 	LastOnGPUs     time.Time `json:"last_on_gpus,omitzero"`
@@ -80,7 +89,15 @@ type Record struct {
 	// BeginWas is the begin time that our last delay replaced: Slurm may still show it.
 	BeginWas time.Time `json:"begin_was,omitzero"`
 
+	// DoubtTill is until when a call of ours with an unknown outcome may still arrive.
+	DoubtTill time.Time `json:"doubt_till,omitzero"`
+	// StartFailures counts starts in a row that Slurm did not carry out, Loops runs in a row that went back to the queue by themselves without progress.
+	StartFailures int `json:"start_failures,omitempty"`
+	Loops         int `json:"loops,omitempty"`
+
 	dirty bool
+	made  madeFrom // of Estimate
+	left  leftTime // derived from Estimate
 }
 
 // Original holds the values to restore: the job as its user submitted it.
@@ -147,6 +164,8 @@ type RunProgress struct {
 	LastAt    time.Time `json:"last_at,omitzero"`
 	// Begin and End bracket the steady iterations that make the speed sample: iteration and time.
 	Signalled    time.Time `json:"signalled,omitzero"`
+	Heard        bool      `json:"heard,omitempty"`  // Slurm or the job says that the signal was delivered
+	Resent       bool      `json:"resent,omitempty"` // it was sent a second time, since nobody did
 	CheckpointAt time.Time `json:"checkpoint_at,omitzero"`
 	SavedIter    int64     `json:"saved_iter"`
 	Rejoined     bool      `json:"rejoined,omitempty"` // its resume was counted
@@ -161,6 +180,14 @@ type Stay struct {
 	To        time.Time         `json:"to,omitzero"` // zero: still there
 	Placement planner.Placement `json:"placement"`
 	Profile   bool              `json:"profile,omitempty"`
+}
+
+// clockSkew is what the clocks of nodes may be behind ours.
+const clockSkew = time.Second
+
+// answered reports whether the run has saved a checkpoint since it was asked to. The time of the line is the node's, that of the signal is ours.
+func (r RunProgress) answered() bool {
+	return !r.Signalled.IsZero() && !r.CheckpointAt.Before(r.Signalled.Add(-clockSkew))
 }
 
 // Return is one restart after a run that was cut: a job that loses nothing comes back at the iteration that its checkpoint saved.

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,9 +34,7 @@ func ReleaseDead(ctx context.Context, cfg Config, cluster Cluster, mem Memory, e
 	}
 	b.seen = state
 	b.followKnown(now, state)
-	if err := b.persist(now); err != nil {
-		return ReleaseReport{}, err
-	}
+	unsaved := b.persist(now) // a full disk must not keep jobs from being given back
 	before := b.counts.Done
 	err = b.act(ctx, now)
 	if saved := b.persist(now); err == nil {
@@ -48,6 +47,7 @@ func ReleaseDead(ctx context.Context, cfg Config, cluster Cluster, mem Memory, e
 			err = saved
 		}
 	}
+	err = cmp.Or(err, unsaved)
 	for _, id := range b.ids() {
 		rec := b.records[id]
 		switch {

@@ -8,9 +8,7 @@ import (
 
 	"unisched/estimator"
 	"unisched/hooks/progress"
-	"unisched/planner"
 	"unisched/slurm"
-	"unisched/slurm/comment"
 )
 
 // takeReports folds what the nodes sent into the records. Reports are hostile: they count only for the run that Slurm shows, from the user that owns the
@@ -78,6 +76,12 @@ func (r *Record) take(now time.Time, l progress.Line) {
 	if l.GradBytes > 0 {
 		r.GradBytes = float64(l.GradBytes)
 	}
+	if l.Batch > 0 {
+		r.Batch = float64(l.Batch)
+	}
+	if l.Kind == progress.Checkpoint && l.Bytes > 0 {
+		r.CheckpointBytes = float64(l.Bytes)
+	}
 	if l.HasIter {
 		r.advance(at, l.Iter)
 	}
@@ -88,6 +92,8 @@ func (r *Record) take(now time.Time, l progress.Line) {
 			r.Saved = max(r.Saved, l.Iter)
 			r.dirty = true
 		}
+	case progress.Signal:
+		run.Heard = true
 	case progress.Progress:
 		r.curvePoint(l)
 	}
@@ -114,7 +120,8 @@ func (r *Record) resumed(now, at time.Time, first int64) {
 		r.LostIters += lost
 	}
 	if d := at.Sub(r.Run.Start).Seconds(); d >= 0 {
-		r.Resumes = keep(r.Resumes, maxSR, estimator.SRSample{GPUs: r.Placement.GPUs(), Nodes: len(r.Placement), Seconds: d})
+		r.Resumes = keep(r.Resumes, maxSR, estimator.SRSample{GPUs: r.Placement.GPUs(), Nodes: len(r.Placement), Seconds: d, Bytes: r.CheckpointBytes})
+		r.Taught.ResumesDue++
 	}
 	r.Returns = keep(r.Returns, maxSR, Return{Run: r.Restart, At: at, Reached: r.Iter, Saved: r.Saved, Resumed: first})
 	r.note(now, "resumed", "at iteration "+itoa(first)+", the checkpoint was of "+itoa(r.Saved))
@@ -140,7 +147,7 @@ func (r *Record) sample() {
 	if n < 2 || d <= 0 || len(r.Placement) == 0 {
 		return
 	}
-	s := estimator.Sample{Shape: r.Placement.Shape(), IterTime: d / float64(n), N: int(min(n, math.MaxInt32)), At: run.FirstAt, Profile: run.Profile}
+	s := estimator.Sample{Shape: r.Placement.Shape(), Batch: r.Batch, IterTime: d / float64(n), N: int(min(n, math.MaxInt32)), At: run.FirstAt, Profile: run.Profile}
 	if i := len(r.Samples) - 1; i >= 0 && r.Samples[i].At.Equal(s.At) {
 		r.Samples[i] = s
 		return
@@ -192,56 +199,6 @@ func (r *Record) unsaved(now time.Time) time.Duration {
 		since = r.Run.CheckpointAt
 	}
 	return max(now.Sub(since), 0)
-}
-
-// estimate refreshes what the estimator believes of our jobs: of all of them, or only of those of which nothing is known yet.
-func (b *Bridge) estimate(now time.Time, all bool) {
-	for _, id := range b.ids() {
-		rec := b.records[id]
-		if !rec.Phase.Ours() || !all && len(rec.Estimate.Speeds) > 0 {
-			continue
-		}
-		rec.Estimate = b.fabric.Estimate(b.estimatorJob(now, rec), now)
-	}
-}
-
-// estimatorJob is what the estimator may know of a job.
-func (b *Bridge) estimatorJob(now time.Time, rec *Record) estimator.Job {
-	o, w := rec.Original, rec.Wish
-	shapes := b.shapes(rec, slurm.Job{})
-	j := estimator.Job{
-		Class: planner.Class(w.Class), Requested: shapes[0], Candidates: shapes,
-		Scale: estimator.Scale(w.Batch), Done: rec.Iter, RanSeconds: rec.ranSeconds(now), Samples: rec.Samples, Curve: rec.Curve,
-		Resumes: rec.Resumes, Checkpoints: rec.Checkpoints, RestoreHint: w.Restore.Seconds(), LimitSeconds: o.TimeLimit.Seconds(),
-		Lease: b.cfg.Unit, GradBytes: rec.GradBytes, UnsavedSeconds: rec.unsaved(now).Seconds(),
-		Stop: stopOf(w),
-	}
-	if n := len(w.Tiers); n > 0 {
-		j.Deadline = w.Tiers[n-1].At
-		j.Lease *= time.Duration(b.cfg.SLOUnits)
-	}
-	return j
-}
-
-func stopOf(w comment.Wish) estimator.Stop {
-	s := estimator.Stop{Max: w.Max, Milestones: w.Milestones, EpochIters: w.Epoch}
-	switch w.Stop.Kind {
-	case "iters":
-		s.Kind, s.Iterations = estimator.Iterations, w.Stop.Iterations
-	case "metric":
-		s.Kind, s.Metric, s.Up, s.Target = estimator.Metric, w.Stop.Metric, w.Stop.Op == ">=", w.Stop.Target
-	}
-	return s
-}
-
-// ranSeconds is the time on GPUs so far at the requested shape's pace, about: profile runs are left out.
-func (r *Record) ranSeconds(now time.Time) float64 {
-	g := max(r.Original.GPUs, 1)
-	s := r.GPUSeconds / float64(g)
-	if r.Phase == Running && !r.Run.Start.IsZero() {
-		s += max(now.Sub(r.Run.Start).Seconds(), 0)
-	}
-	return s
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

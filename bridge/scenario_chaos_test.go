@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,6 +31,9 @@ type expectation struct {
 	state slurm.BaseState
 	iters int64
 	held  bool
+	plain bool // not ours: never touched
+	once  bool // may never be stopped: it cannot save, or could not come back
+	whole bool // saves when it is asked: loses no iteration
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
@@ -43,7 +47,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		c.Unit, c.ProfileTime, c.Delay, c.CheckpointTimeout = 2*time.Minute, time.Minute, 2*time.Minute, time.Minute
 	}
 	c := &chaos{world: newWorld(t, s), rng: rng, expect: map[string]expectation{}}
-	c.down = time.Duration(rng.IntN(240)) * time.Second
+	c.down = time.Duration(rng.IntN(90)) * time.Second // longer, and Slurm forgets what it should have put back
 	if c.timer = rng.IntN(2) == 0; c.timer {
 		c.down = time.Duration(rng.IntN(1800)) * time.Second
 	}
@@ -135,6 +139,9 @@ func (c *chaos) someone() {
 	if strings.Contains(s.Comment, "class=strict") {
 		s.TimeLimit *= 4 // a requeue starts the limit anew, a wrong guess must not end the job here
 	}
+	e.plain = s.Comment == ""
+	e.once = e.plain || s.NoRequeue || strings.Contains(s.Comment, "ckpt=none") || s.Body.Silent && strings.Contains(s.Comment, "skip")
+	e.whole = !e.once && !s.Body.Silent && s.Body.Trap == slurmsim.Saves && s.Body.Fail == 0
 	c.submit(name, s)
 	c.expect[name] = e
 }
@@ -177,6 +184,9 @@ func (c *chaos) meddle() {
 
 func TestScenarioChaos(t *testing.T) {
 	nights := 20
+	if testing.Short() {
+		nights = 3
+	}
 	if n, err := strconv.Atoi(os.Getenv("CHAOS_NIGHTS")); err == nil { // make soak
 		nights = n
 	}
@@ -191,6 +201,7 @@ func TestScenarioChaos(t *testing.T) {
 				if c.rng.IntN(30) == 0 {
 					c.meddle()
 				}
+				c.profilesEnd()
 				_ = c.step()
 				if c.b == nil && c.timer && c.sim.Now().Second() == 0 { // the unit that runs while the daemon is down
 					c.quiet = true
@@ -200,6 +211,19 @@ func TestScenarioChaos(t *testing.T) {
 			}
 			c.settle()
 		})
+	}
+}
+
+// profilesEnd fails when a job is kept in a profile run that it never asked for.
+func (c *chaos) profilesEnd() {
+	c.t.Helper()
+	if c.b == nil {
+		return
+	}
+	for _, v := range c.b.View().Jobs {
+		if j := c.job(v.Name); j.State == slurm.StateRunning && j.Partition == "profile" && c.sim.Now().Sub(j.Start) > 20*time.Minute {
+			c.t.Fatalf("%s (job %d) is in its profile since %s", v.Name, v.ID, j.Start.Format("15:04:05"))
+		}
 	}
 }
 
@@ -240,7 +264,29 @@ func (c *chaos) settle() {
 			last[e.Job] = strings.Fields(e.What)[1]
 		}
 	}
+	starts := map[slurm.JobID]int{}
+	for _, e := range c.sim.History() {
+		if strings.HasPrefix(e.What, "start") {
+			starts[e.Job]++
+		}
+	}
 	for _, n := range names {
+		e, id := c.expect[n], c.ids[n]
+		if e.once && starts[id] > 1 {
+			c.t.Errorf("%s (job %d) ran %d times although it may not be stopped", n, id, starts[id])
+		}
+		// While the daemon is dead nobody hears the first words of a profile run: it is brought back without being asked.
+		unheard := slices.ContainsFunc(c.view(n).Events, func(e bridge.Event) bool { return strings.Contains(e.Text, "cannot be asked to leave") })
+		if e.whole && !unheard && c.view(n).LostIters > 0 {
+			c.t.Errorf("%s (job %d) lost %d iterations", n, id, c.view(n).LostIters)
+		}
+		if e.plain {
+			for _, l := range c.wire.log {
+				if strings.Contains(l, fmt.Sprintf(" %d ", id)) {
+					c.t.Errorf("a plain job was touched: %s", l)
+				}
+			}
+		}
 		if got := slurm.BaseState(last[c.ids[n]]); got != c.expect[n].state {
 			c.t.Errorf("%s (job %d) ended %s, its user expects %s", n, c.ids[n], got, c.expect[n].state)
 		}

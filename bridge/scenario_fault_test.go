@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"unisched/bridge"
 	"unisched/slurm"
 	"unisched/slurm/slurmsim"
 )
@@ -48,7 +49,7 @@ func TestScenarioFaultSweep(t *testing.T) {
 				w.allWell(names)
 			})
 		}
-		for at := 1; at <= n; at++ {
+		for at := 1; at <= n; at += stride() {
 			run(fmt.Sprint("write ", at), func(n int) bool { return n == at })
 		}
 		run("every fifth of the first 100", func(n int) bool { return n%5 == 0 && n < 100 })
@@ -131,25 +132,58 @@ func TestScenarioJobIDReused(t *testing.T) {
 	}
 }
 
-// A journal that cannot be written stops every write to Slurm.
+// A journal that cannot be written permits nothing disruptive; when it lasts, every job is given back to Slurm.
 func TestScenarioJournalFails(t *testing.T) {
 	w := newWorld(t, site{nodes: 1, gpus: 4})
 	w.fill(1, 3600)
 	w.mem.fail = fmt.Errorf("disk full")
 	w.urgent("strict", 600, time.Hour)
-	before := w.wire.writes
+	before := len(w.wire.log)
 	failed := 0
 	for range 60 {
 		if w.step() != nil {
 			failed++
 		}
 	}
-	if w.wire.writes != before || failed == 0 {
-		t.Errorf("%d writes without a journal, %d failed cycles", w.wire.writes-before, failed)
+	if failed == 0 || !strings.Contains(w.b.View().Suspect, "disk full") {
+		t.Errorf("%d failed cycles, suspect %q", failed, w.b.View().Suspect)
+	}
+	for _, l := range w.wire.log[before:] {
+		if strings.Contains(l, "hold=true") || strings.Contains(l, "signal") || strings.Contains(l, "req=") {
+			t.Errorf("without a journal: %s", l)
+		}
+	}
+	if j := w.job("strict"); j.Begin.After(w.sim.Now()) {
+		t.Errorf("the waiting job is still delayed until %v", j.Begin)
 	}
 	w.mem.fail = nil
 	w.until(65*time.Minute, "the strict job ends", w.finished("strict"))
 	w.checkMet("strict")
+}
+
+// The disk is full while a job is held for its checkpoint, before or after the signal: the hold does not stay.
+func TestScenarioJournalFailsInMidMove(t *testing.T) {
+	for _, phase := range []bridge.Phase{bridge.Checkpointing, bridge.Requeueing} { // what it is in when the disk fills
+		t.Run(string(phase), func(t *testing.T) {
+			w := newWorld(t, site{nodes: 1, gpus: 4})
+			w.fill(1, 3600)
+			w.urgent("strict", 600, 40*time.Minute)
+			w.until(40*time.Minute, "the move", func() bool { return w.view("long1").Phase == bridge.Checkpointing })
+			if phase == bridge.Requeueing { // until it has left, with no cycle in between
+				w.sim.Advance(w.sim.Now().Add(8 * time.Second))
+			}
+			w.mem.fail = fmt.Errorf("disk full")
+			for range 30 {
+				_ = w.step()
+			}
+			if j := w.job("long1"); j.Held {
+				t.Errorf("it is %s and still held", j.State)
+			}
+			w.mem.fail = nil
+			w.until(4*time.Hour, "both end", w.finished("strict", "long1"))
+			w.clean()
+		})
+	}
 }
 
 // The clock of the machine jumps: nothing disruptive at once, and everything goes on.

@@ -27,15 +27,21 @@ func (m *memory) Append(entries ...journal.Entry) error {
 		return m.fail
 	}
 	for _, e := range entries {
-		e.Data = slices.Clone(e.Data)
+		e, err := e.Encoded()
+		if err != nil {
+			return err
+		}
 		m.entries = append(m.entries, e)
 	}
 	return nil
 }
 
 func (m *memory) Compact(entries []journal.Entry) error {
-	m.entries = slices.Clone(entries)
-	return nil
+	if m.fail != nil {
+		return m.fail
+	}
+	m.entries = nil
+	return m.Append(entries...)
 }
 func (m *memory) Size() int64 { return int64(len(m.entries)) }
 

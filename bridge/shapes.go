@@ -30,18 +30,37 @@ func (b *Bridge) shapes(rec *Record, job slurm.Job) []planner.Shape {
 		if c == o.GPUs && fixedNodes(o) {
 			continue
 		}
-		for nodes := 1; nodes <= c && nodes <= 16; nodes++ {
+		least, most := nodeBounds(o, c, perNode)
+		for nodes := least; nodes <= most && nodes <= 16; nodes++ {
 			if c%nodes == 0 && c/nodes <= perNode && (nodes == 1 || fewest(c, perNode) == nodes || nodes == 2*fewest(c, perNode)) {
 				add(planner.Even(nodes, c/nodes))
 			}
 		}
 	}
-	if most := mostNodes(o); !fixedNodes(o) && own.GPUs() == o.GPUs {
-		if p := packed(o.GPUs, perNode); len(p) < fewest(o.GPUs, perNode) && len(p) >= o.Nodes.Min && len(p) <= most {
+	if least, most := nodeBounds(o, o.GPUs, perNode); !fixedNodes(o) && own.GPUs() == o.GPUs {
+		if p := packed(o.GPUs, perNode); len(p) < fewest(o.GPUs, perNode) && len(p) >= least && len(p) <= most {
 			add(p)
 		}
 	}
 	return out
+}
+
+// nodeBounds are the numbers of nodes that so many GPUs may be split over. For the number that the user asked for: what --nodes says, and never more nodes
+// than tasks, since a node without a task is of no use to the job. For another number (an elastic job) the user's --nodes says nothing, but a job of a
+// single task is not spread wider than it must be.
+func nodeBounds(o Original, gpus, perNode int) (least, most int) {
+	switch {
+	case gpus != o.GPUs && o.Tasks > 1:
+		return 1, gpus
+	case gpus != o.GPUs:
+		return 1, fewest(gpus, perNode)
+	}
+	least = max(o.Nodes.Min, 1)
+	most = o.Nodes.Max
+	if most == 0 {
+		most = max(least, min(gpus, o.Tasks), fewest(gpus, perNode))
+	}
+	return least, most
 }
 
 // packed is how Slurm puts so many GPUs on the fewest nodes: full ones first.

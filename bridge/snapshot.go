@@ -14,7 +14,7 @@ import (
 
 // acts reports whether the stage lets us act on the job. A canary share is chosen by the job's id, so that a job stays in or out for life.
 func (b *Bridge) acts(rec *Record) bool {
-	if b.paused || b.handsOff || rec.Releasing {
+	if b.paused || b.handsOff || b.blind || rec.Releasing {
 		return false
 	}
 	level := slices.Index(stages, b.cfg.Stage)
@@ -35,7 +35,8 @@ func (b *Bridge) acts(rec *Record) bool {
 // makeSnapshot turns what Slurm shows and what we know into the value that a plan is made from. at is the instant of the round.
 func (b *Bridge) makeSnapshot(at time.Time) planner.Snapshot {
 	s := planner.Snapshot{Schema: 1, Now: at, Unit: b.cfg.Unit, SLOUnits: b.cfg.SLOUnits, MaxPreemptions: b.cfg.MaxCheckpoints}
-	planned := map[slurm.JobID]bool{}
+	planned := make(map[slurm.JobID]bool, len(b.seen.Jobs))
+	s.Jobs = make([]planner.Job, 0, len(b.seen.Jobs))
 	for _, job := range b.seen.Jobs {
 		rec := b.records[job.ID]
 		if rec == nil || !rec.Phase.Ours() || (!b.acts(rec) && b.cfg.Stage != Shadow) {
@@ -158,6 +159,8 @@ func needsOf(rec *Record, job slurm.Job) planner.Needs {
 	}
 	if fixedNodes(rec.Original) && rec.Original.Nodes.Min > 0 && !rec.Wish.Elastic() {
 		n.MaxNodes = rec.Original.Nodes.Min
+	} else if !rec.Wish.Elastic() {
+		n.MaxNodes = rec.Original.Nodes.Max
 	}
 	if rule, err := constraintOf(job.Constraint); err == nil {
 		n.Features = rule.all
@@ -241,7 +244,8 @@ func (b *Bridge) plannerNodes(jobs []planner.Job, planned map[slurm.JobID]bool) 
 	for _, p := range b.seen.Partitions {
 		down[p.Name] = !p.Up
 	}
-	var out []planner.Node
+	held := b.heldByNode(jobs, planned)
+	out := make([]planner.Node, 0, len(b.seen.Nodes))
 	for _, n := range b.seen.Nodes {
 		if !b.ourNode(n) {
 			continue
@@ -261,46 +265,66 @@ func (b *Bridge) plannerNodes(jobs []planner.Job, planned map[slurm.JobID]bool) 
 		if !n.Usable && pn.Why == "" {
 			pn.Why = "state " + strings.ToLower(string(n.State)+"+"+strings.Join(n.Flags, "+"))
 		}
-		b.othersOn(&pn, n, jobs, planned)
+		o := held[n.Name]
+		if o == nil {
+			o = &others{}
+		}
+		pn.OtherGPUs, pn.OtherUntil = min(o.gpus, pn.GPUs), o.until
+		pn.OtherCPUs, pn.OtherMemMB = max(n.AllocCPUs-o.cpus, 0), max(n.AllocMemMB-o.mem, 0)
 		out = append(out, pn)
 	}
 	return out
 }
 
-// othersOn counts what jobs outside of the plan hold on a node: running ones and those still completing.
-func (b *Bridge) othersOn(pn *planner.Node, n slurm.Node, jobs []planner.Job, planned map[slurm.JobID]bool) {
-	for _, job := range b.seen.Jobs {
-		holds := job.State == slurm.StateRunning || job.State == slurm.StateSuspended || job.HasFlag(slurm.FlagCompleting)
-		if planned[job.ID] && (job.State == slurm.StateRunning || job.State == slurm.StateSuspended || job.HasFlag(slurm.FlagCompleting)) {
-			continue // its own placement is in the plan
+// others is what is held on a node: GPUs by jobs outside of the plan (running ones and those still completing) with the first end among them, CPUs and
+// memory by jobs in it.
+type others struct {
+	gpus, cpus int
+	mem        int64
+	until      time.Time
+}
+
+// heldByNode sums up, in one pass over the jobs, what plannerNodes needs of each node.
+func (b *Bridge) heldByNode(jobs []planner.Job, planned map[slurm.JobID]bool) map[string]*others {
+	held := make(map[string]*others, len(b.seen.Nodes))
+	of := func(name string) *others {
+		if held[name] == nil {
+			held[name] = &others{}
 		}
-		if !holds {
+		return held[name]
+	}
+	for i := range b.seen.Jobs {
+		job := &b.seen.Jobs[i]
+		holds := job.State == slurm.StateRunning || job.State == slurm.StateSuspended || job.HasFlag(slurm.FlagCompleting)
+		if !holds || planned[job.ID] { // a planned job's own placement is in the plan
 			continue
 		}
 		for _, g := range job.NodeGPUs {
-			if g.Node == n.Name {
-				pn.OtherGPUs += g.Count
-			}
+			of(g.Node).gpus += g.Count
 		}
-		if slices.Contains(job.Nodes, n.Name) {
-			if pn.OtherUntil.IsZero() || !job.End.IsZero() && job.End.Before(pn.OtherUntil) {
-				pn.OtherUntil = job.End
+		for _, name := range job.Nodes {
+			o := of(name)
+			if o.until.IsZero() || !job.End.IsZero() && job.End.Before(o.until) {
+				o.until = job.End
 			}
 		}
 	}
-	cpus, mem := n.AllocCPUs, n.AllocMemMB
-	for _, j := range jobs {
-		if g := j.Current.On(n.Name); g > 0 && b.holdsNow(j) {
-			cpus -= j.Needs.CPUs(g)
-			mem -= j.Needs.MemMB(g)
+	for i := range jobs {
+		j := &jobs[i]
+		if len(j.Current) == 0 || !b.holdsNow(j.Run) {
+			continue
+		}
+		for _, s := range j.Current {
+			o := of(s.Node)
+			o.cpus += j.Needs.CPUs(s.GPUs)
+			o.mem += j.Needs.MemMB(s.GPUs)
 		}
 	}
-	pn.OtherCPUs, pn.OtherMemMB = max(cpus, 0), max(mem, 0)
-	pn.OtherGPUs = min(pn.OtherGPUs, pn.GPUs)
+	return held
 }
 
 // holdsNow reports whether a planned job holds its placement in Slurm already (a starting one does not).
-func (b *Bridge) holdsNow(j planner.Job) bool {
-	rec := b.records[slurm.JobID(j.Run.Job)]
+func (b *Bridge) holdsNow(run planner.Run) bool {
+	rec := b.records[slurmID(run)]
 	return rec != nil && rec.Phase != Starting
 }

@@ -3,6 +3,7 @@ package bridge
 import (
 	"time"
 
+	"unisched/estimator"
 	"unisched/planner"
 	"unisched/slurm"
 )
@@ -57,6 +58,8 @@ type ActionCounts struct {
 	Rounds   int64 `json:"rounds"`
 	Greedy   int64 `json:"rounds_without_solver"`
 	BadPlans int64 `json:"plans_refused"`
+	// Jumps counts estimates that left the 80 % interval of the same job's forecast before.
+	Jumps int64 `json:"estimate_jumps"`
 }
 
 // JobView is one job as people see it.
@@ -82,8 +85,12 @@ type JobView struct {
 	Tiers      []planner.Tier    `json:"tiers,omitempty"`
 	Target     Target            `json:"target"`
 	Estimate   planner.Estimate  `json:"estimate"`
-	// Forecast is the expected finish; zero when the plan does not reach that far.
-	Forecast time.Time `json:"forecast,omitzero"`
+	// Forecast is the expected finish; zero when the plan does not reach that far. ForecastLow and ForecastHigh are its 80 % interval.
+	Forecast     time.Time `json:"forecast,omitzero"`
+	ForecastLow  time.Time `json:"forecast_low,omitzero"`
+	ForecastHigh time.Time `json:"forecast_high,omitzero"`
+	// Left is the run time left on the shape it holds (or would get), further resumes included, in seconds.
+	Left planner.Interval `json:"left_s"`
 	// Laxity is the time between the expected end of uninterrupted work from now and the last deadline still possible.
 	Laxity time.Duration `json:"laxity_ns,omitempty"`
 
@@ -104,5 +111,8 @@ type JobView struct {
 	Blocked string  `json:"blocked,omitempty"`
 	Profile Profile `json:"profile"`
 	Stop    string  `json:"stop"` // the criterion in words
-	Events  []Event `json:"events,omitempty"`
+	// Held is how long it has held GPUs, in seconds; Forecasts what was forecast of it.
+	Held      float64              `json:"held_s"`
+	Forecasts []estimator.Forecast `json:"-"`
+	Events    []Event              `json:"events,omitempty"`
 }

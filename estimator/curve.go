@@ -62,9 +62,11 @@ const (
 	lateDraws  = 320 // draws of the prior
 	noiseFloor = 0.004
 	// sharpen narrows the distribution about its median. The ensemble is wider than its errors: its members disagree more with each other than the
-	// ensemble with the truth. An extrapolation to more than twice what was seen is narrowed less, by sharpenFar. Measured on published curves, not derived.
+	// ensemble with the truth. A short extrapolation is narrowed less, by sharpenNear, since there the noise of single reports decides; so is one to more than twice
+	// what was seen, by sharpenFar. Measured on published curves, not derived.
 	sharpen     = 0.5
 	sharpenFar  = 0.375
+	sharpenNear = 0.25
 	milestoneTo = 3 // passed milestones fitted, at most
 )
 
@@ -132,7 +134,8 @@ func (c *curveFit) blend(reached []float64, frac float64, rng *rand.Rand) []floa
 	slices.Sort(out)
 	if len(out) > 0 { // see sharpen
 		m := out[len(out)/2]
-		k := sharpen + sharpenFar*min(max((m-c.now)/c.now-1, 0), 0.8)
+		r := (m - c.now) / c.now
+		k := sharpen + sharpenFar*min(max(r-1, 0), 0.8) + sharpenNear*max(1-r/0.6, 0)
 		for i := range out {
 			out[i] = m + k*(out[i]-m)
 		}

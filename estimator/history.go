@@ -128,6 +128,25 @@ func (p Past) Prime(j Job) Job {
 	return j
 }
 
+// Answers reports whether the past holds what one profile step would measure: one GPU, several of one node, or several of several nodes.
+func (p Past) Answers(step planner.Shape) bool {
+	return slices.ContainsFunc(p.Samples, func(x Sample) bool {
+		return min(x.Shape.GPUs(), 2) == min(step.GPUs(), 2) && min(x.Shape.Nodes(), 2) == min(step.Nodes(), 2)
+	})
+}
+
+// Restore puts a stored past in its place; one of the same key is replaced.
+func (h History) Restore(p Past) History {
+	out := History{Schema: 1, Pasts: slices.Clone(h.Pasts)}
+	i, ok := slices.BinarySearchFunc(out.Pasts, p.Key, func(p Past, k Key) int { return p.Key.Compare(k) })
+	if ok {
+		out.Pasts[i] = p
+	} else if len(out.Pasts) < maxPasts {
+		out.Pasts = slices.Insert(out.Pasts, i, p)
+	}
+	return out
+}
+
 // Profiled reports whether the past answers what a profile of the shape would: a step time on one GPU, and for several GPUs a step time with an exchange
 // on one node and, when the job spans nodes, across nodes.
 func (p Past) Profiled(s planner.Shape) bool {

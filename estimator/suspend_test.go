@@ -86,14 +86,14 @@ func TestDurationIsNoSumOfWorstCases(t *testing.T) {
 func TestScoreForecasts(t *testing.T) {
 	at := func(m int) time.Time { return now.Add(time.Duration(m) * time.Minute) }
 	fs := []Forecast{
-		{Job: 1, Class: planner.Strict, GPUs: 4, At: at(0), Ran: 0, Left: planner.Interval{Low: 900, Mid: 1100, High: 1300}},
+		{Job: 1, Class: planner.Strict, GPUs: 4, At: at(0), Ran: 0, Left: planner.Interval{Low: 900, Mid: 1100, High: 1300}, Finish: at(25)},
 		{Job: 1, Class: planner.Strict, GPUs: 4, At: at(8), Ran: 500, Left: planner.Interval{Low: 400, Mid: 450, High: 480}},
 		{Job: 2, Class: planner.BestEffort, GPUs: 16, At: at(0), Ran: 250, Left: planner.Interval{Low: 100, Mid: 1500, High: 1600}},
 		{Job: 2, Class: planner.BestEffort, GPUs: 16, At: at(9), Ran: 750, Left: planner.Interval{Low: 2000, Mid: 2500, High: 2600}},
 		{Job: 3, Class: planner.BestEffort, GPUs: 1, At: at(1), Ran: 10, Left: planner.Exactly(5)},
 		{Job: 4, Class: planner.Soft, GPUs: 1, At: at(1), Ran: 10, Left: planner.Exactly(math.NaN())},
 	}
-	rep := ScoreForecasts(fs, []Finished{{1, 1000}, {2, 1250}, {4, math.Inf(1)}})
+	rep := ScoreForecasts(fs, []Finished{{Job: 1, Ran: 1000, At: at(20)}, {Job: 2, Ran: 1250}, {Job: 4, Ran: math.Inf(1)}})
 	if rep.Jumps != 1 || rep.Pending != 2 {
 		t.Errorf("jumps %d, pending %d", rep.Jumps, rep.Pending)
 	}
@@ -107,7 +107,7 @@ func TestScoreForecasts(t *testing.T) {
 		return ForecastGroup{}
 	}
 	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
-	if g := find("class", "strict"); g.N != 2 || !near(g.Error, 0.1) || !near(g.Bias, 0) || !near(g.Coverage, 0.5) {
+	if g := find("class", "strict"); g.N != 2 || !near(g.Error, 0.1) || !near(g.Bias, 0) || !near(g.Coverage, 0.5) || g.FinishN != 1 || !near(g.FinishError, 0.25) {
 		t.Errorf("%+v", g)
 	}
 	if d := cmp.Diff(find("gpus", "16").N, 2); d != "" {

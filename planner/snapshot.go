@@ -86,6 +86,10 @@ type Job struct {
 
 	Needs    Needs    `json:"needs"`
 	Estimate Estimate `json:"estimate"`
+	// Asked is the number of GPUs that the user asked for (0: not known, the fastest shape's count is taken for it).
+	Asked int `json:"asked,omitempty"`
+	// Attained is the service so far, in GPU-seconds over all runs, for policies that rank by it.
+	Attained float64 `json:"attained_gpu_s,omitempty"`
 	// Elastic jobs may take any shape of Estimate.Speeds; others only shapes of their own GPU count (the speeds then list just these).
 	Elastic bool `json:"elastic,omitempty"`
 	// TimeLeft is what the job's own time limit leaves of this run (0: unlimited).

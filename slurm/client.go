@@ -293,7 +293,7 @@ func (c *Client) receive(q call, resp *http.Response) (answer, error) {
 	if q.write {
 		a.problems = append(a.problems, readStatus(a.rest["status"])...)
 	}
-	if kind, code := judge(q.write, resp.StatusCode, a.problems, head.String()); kind != nil {
+	if code, kind := judge(q.write, resp.StatusCode, a.problems, head.String()); kind != nil {
 		text := ""
 		if err != nil {
 			text = head.String()

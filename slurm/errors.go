@@ -125,10 +125,10 @@ func refusal(code int) error {
 
 // judge turns an answer with the given status and errors into a kind, nil when
 // the call succeeded.
-func judge(write bool, status int, problems []apiError, text string) (kind error, code int) {
+func judge(write bool, status int, problems []apiError, text string) (code int, kind error) {
 	for _, p := range problems {
 		if kind := refusal(p.Code); kind != nil {
-			return kind, p.Code
+			return p.Code, kind
 		}
 	}
 	for _, p := range problems {
@@ -142,23 +142,23 @@ func judge(write bool, status int, problems []apiError, text string) (kind error
 	limited := strings.Contains(strings.ToLower(text), "rate limit")
 	switch {
 	case status == 401 || status == 511 || status == 403 && code == 0:
-		return ErrUnauthorised, code
+		return code, ErrUnauthorised
 	case status == 429 || status == 503 || limited && status >= 400:
-		return ErrRateLimited, code
+		return code, ErrRateLimited
 	case code == codeNoController:
-		return ErrUnavailable, code
+		return code, ErrUnavailable
 	case status >= 200 && status < 300 && len(problems) == 0:
-		return nil, 0
+		return 0, nil
 	case status >= 400 && status < 500 && write && code == 0:
-		return ErrRefused, code
+		return code, ErrRefused
 	case write:
 		// Among these is HTTP 403 with the system's error 1, which is how
 		// 26.05 answers a signal while the controller is away.
-		return ErrUnknownOutcome, code
+		return code, ErrUnknownOutcome
 	case status >= 500 || communication(code) || status == 403:
-		return ErrUnavailable, code
+		return code, ErrUnavailable
 	}
-	return ErrBadAnswer, code
+	return code, ErrBadAnswer
 }
 
 func summary(problems []apiError, text string) string {

@@ -14,6 +14,7 @@ const (
 	PathPlan     = "/v1/plan"     // GET: planner.Plan
 	PathSnapshot = "/v1/snapshot" // GET: planner.Snapshot
 	PathOrder    = "/v1/order"    // POST Order: Result
+	PathForecast = "/v1/forecast" // GET [?since=RFC 3339]: estimator.ForecastReport
 )
 
 // Status is the answer of PathStatus. The two fields shadow those of the view and are never set.

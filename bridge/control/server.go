@@ -110,9 +110,20 @@ func (s Server) handler() http.Handler {
 	})
 	get(PathPlan, func(v *bridge.View, _ *http.Request) (any, error) { return v.LastPlan, nil })
 	get(PathSnapshot, func(v *bridge.View, _ *http.Request) (any, error) { return v.Snapshot, nil })
+	get(PathForecast, func(v *bridge.View, r *http.Request) (any, error) {
+		since := time.Time{}
+		if s := r.URL.Query().Get("since"); s != "" {
+			t, err := time.Parse(time.RFC3339, s)
+			if err != nil {
+				return nil, fmt.Errorf("since %.40q is no RFC 3339 time", s)
+			}
+			since = t
+		}
+		return v.ForecastReport(since), nil
+	})
 	mux.HandleFunc(PathOrder, s.order)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, "no such path; this daemon speaks "+PathStatus+", "+PathJobs+", "+PathPlan+", "+PathSnapshot+", "+PathOrder)
+		refuse(w, http.StatusNotFound, "no such path; this daemon speaks "+PathStatus+", "+PathJobs+", "+PathPlan+", "+PathSnapshot+", "+PathForecast+", "+PathOrder)
 	})
 	return mux
 }

@@ -2,8 +2,8 @@
 // caller acts on it, owned by one process at a time.
 //
 // It knows nothing of jobs: an [Entry] is a kind, a key and JSON. It refuses to guess: a torn last line (power lost while it was written) is cut off,
-// damage anywhere else moves the whole file aside and reports [Opened.Damaged], so that the caller starts from what Slurm shows and does nothing
-// disruptive at first. The bridge's daemon and `unisched release` (while the daemon is dead) are its only writers.
+// damage anywhere else moves the whole file aside and reports [Opened.Damaged], so that the caller takes the entries that could still be read with
+// a grain of salt and does nothing disruptive at first. The bridge's daemon and `unisched release` (while the daemon is dead) are its only writers.
 package journal
 
 import (
@@ -31,12 +31,27 @@ const fileName = "journal"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Entry is one line. The last entry of a kind and key is the one that holds.
+// Entry is one line. The last entry of a kind and key is the one that holds. Append takes it with Data, or with a Value that is turned into Data before
+// Append returns, so that the caller may go on changing it; entries that are read back have Data alone.
 type Entry struct {
-	Kind string          `json:"kind"`
-	Key  string          `json:"key,omitempty"`
-	At   time.Time       `json:"at"`
-	Data json.RawMessage `json:"data,omitempty"` // null deletes the key
+	Kind  string          `json:"kind"`
+	Key   string          `json:"key,omitempty"`
+	At    time.Time       `json:"at"`
+	Data  json.RawMessage `json:"data,omitempty"` // null deletes the key
+	Value any             `json:"-"`
+}
+
+// Encoded is the entry with its Value turned into Data.
+func (e Entry) Encoded() (Entry, error) {
+	if e.Value == nil {
+		return e, nil
+	}
+	data, err := json.Marshal(e.Value)
+	if err != nil {
+		return e, fmt.Errorf("journal %s %s: %w", e.Kind, e.Key, err)
+	}
+	e.Data, e.Value = data, nil
+	return e, nil
 }
 
 // Journal is an open, locked journal. It is not safe for concurrent use.
@@ -63,16 +78,9 @@ func Open(dir string) (*Journal, Opened, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, Opened{}, fmt.Errorf("journal directory: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := takeLock(dir)
 	if err != nil {
-		return nil, Opened{}, fmt.Errorf("journal lock: %w", err)
-	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		lock.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, Opened{}, fmt.Errorf("%s: %w", dir, ErrLocked)
-		}
-		return nil, Opened{}, fmt.Errorf("journal lock: %w", err)
+		return nil, Opened{}, err
 	}
 	j := &Journal{dir: dir, lock: lock}
 	opened, err := j.load()
@@ -98,8 +106,11 @@ func (j *Journal) load() (Opened, error) {
 	}
 	var o Opened
 	if damaged {
-		o.Damaged, err = j.moveAside()
-		return o, err
+		if o.Damaged, err = j.moveAside(); err != nil {
+			return o, err
+		}
+		o.Latest = latest(entries)
+		return o, j.Compact(o.Latest) // what could be read is better than nothing: it says which jobs are held by us
 	}
 	if o.TornBytes = total - good; o.TornBytes > 0 {
 		if err := f.Truncate(good); err != nil {
@@ -134,7 +145,8 @@ func (j *Journal) moveAside() (string, error) {
 	}
 }
 
-// scan reads entries until the first line that is not whole. It reports damage when more than a tail is wrong: a bad line with anything after it.
+// scan reads every entry that checks out. good is the length of the part before the first line that does not; damaged says that more than a torn
+// tail is wrong with the file: a bad line with anything after it.
 func scan(f *os.File) (entries []Entry, good, total int64, damaged bool, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -144,26 +156,30 @@ func scan(f *os.File) (entries []Entry, good, total int64, damaged bool, err err
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, 0, 0, false, err
 	}
-	r := bufio.NewReaderSize(f, 1<<16)
-	for {
-		line, readErr := r.ReadBytes('\n')
-		if len(line) > maxLine {
-			return entries, good, total, true, nil
-		}
-		if readErr != nil && readErr != io.EOF {
+	r := bufio.NewReaderSize(f, maxLine)
+	for read := int64(0); ; {
+		line, readErr := r.ReadSlice('\n')
+		read += int64(len(line))
+		switch {
+		case readErr == bufio.ErrBufferFull:
+			damaged = true // no line is that long: what follows is looked at again from its next line
+			continue
+		case readErr != nil && readErr != io.EOF:
 			return nil, 0, 0, false, readErr
-		}
-		if readErr == io.EOF {
+		case readErr == io.EOF:
 			// A line without its end is a torn tail, unless the file is one block of zeros or garbage from the start.
-			return entries, good, total, good == 0 && len(line) > 64 && !looksLikeEntry(line), nil
+			return entries, good, total, damaged || good == 0 && len(line) > 64 && !looksLikeEntry(line), nil
 		}
 		e, ok := decode(line)
-		if !ok {
-			// A whole line that does not check out can only be the last one of a torn write; otherwise it is damage.
-			return entries, good, total, good+int64(len(line)) < total || !looksLikeEntry(line), nil
+		switch {
+		case ok && good+int64(len(line)) == read:
+			good = read
+		case ok || read < total || !looksLikeEntry(line):
+			damaged = true // a whole line that does not check out can only be the last one of a torn write
 		}
-		entries = append(entries, e)
-		good += int64(len(line))
+		if ok {
+			entries = append(entries, e)
+		}
 	}
 }
 
@@ -225,22 +241,89 @@ func latest(entries []Entry) []Entry {
 	return kept
 }
 
-// Append writes the entries and returns when they are on disk. After an error nothing more can be appended until the journal
-// is opened again: what the tail holds is then unknown.
+// there reports an error when the file that is open is not the one in the directory any more: somebody has removed or replaced it, and what is
+// written to it nobody would ever read.
+func (j *Journal) there() error {
+	mine, err := j.file.Stat()
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	if theirs, err := os.Stat(j.path()); err != nil {
+		return fmt.Errorf("journal was removed: %w", err)
+	} else if !os.SameFile(mine, theirs) {
+		return fmt.Errorf("journal %s was replaced", j.path())
+	}
+	return nil
+}
+
+// keepLock makes sure that the lock that is held is the one in the directory, which is made again when it was removed. It returns ErrLocked when
+// another process has taken the place.
+func (j *Journal) keepLock() error {
+	if err := os.MkdirAll(j.dir, 0o700); err != nil {
+		return fmt.Errorf("journal directory: %w", err)
+	}
+	lock, err := takeLock(j.dir)
+	switch {
+	case errors.Is(err, ErrLocked):
+		mine, merr := j.lock.Stat()
+		theirs, terr := os.Stat(filepath.Join(j.dir, lockName))
+		if merr == nil && terr == nil && os.SameFile(mine, theirs) {
+			return nil
+		}
+		return err
+	case err != nil:
+		return err
+	}
+	j.lock.Close()
+	j.lock = lock
+	return nil
+}
+
+const lockName = "lock"
+
+func takeLock(dir string) (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("journal lock: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		lock.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s: %w", dir, ErrLocked)
+		}
+		return nil, fmt.Errorf("journal lock: %w", err)
+	}
+	return lock, nil
+}
+
+// Append writes the entries and returns when they are on disk. After an error nothing more can be appended until [Journal.Compact] has written
+// the whole state anew: what the tail holds is then unknown.
 func (j *Journal) Append(entries ...Entry) error {
 	if j.bad != nil {
 		return j.bad
 	}
+	if len(entries) == 0 {
+		return nil
+	}
+	if err := j.there(); err != nil {
+		j.bad = err
+		return err
+	}
+	return j.write(entries)
+}
+
+func (j *Journal) write(entries []Entry) error {
 	var buf []byte
 	for _, e := range entries {
+		e, err := e.Encoded()
+		if err != nil {
+			return err
+		}
 		line, err := encode(e)
 		if err != nil {
 			return fmt.Errorf("journal entry: %w", err)
 		}
 		buf = append(buf, line...)
-	}
-	if len(buf) == 0 {
-		return nil
 	}
 	if _, err := j.file.Write(buf); err != nil {
 		j.bad = fmt.Errorf("journal write: %w", err)
@@ -257,10 +340,10 @@ func (j *Journal) Append(entries ...Entry) error {
 // Size is the length of the file in bytes: callers compact when it has grown.
 func (j *Journal) Size() int64 { return j.size }
 
-// Compact replaces the whole file with the given entries, atomically.
+// Compact replaces the whole file with the given entries, atomically. It also mends a journal that could not be written or that was removed.
 func (j *Journal) Compact(entries []Entry) error {
-	if j.bad != nil {
-		return j.bad
+	if err := j.keepLock(); err != nil {
+		return err
 	}
 	tmp := j.path() + ".new"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND, 0o600)
@@ -268,8 +351,9 @@ func (j *Journal) Compact(entries []Entry) error {
 		return fmt.Errorf("journal compaction: %w", err)
 	}
 	next := &Journal{dir: j.dir, file: f, lock: j.lock}
-	if err := next.Append(entries...); err != nil {
+	if err := next.write(entries); err != nil {
 		f.Close()
+		os.Remove(tmp) // a full disk needs the room
 		return fmt.Errorf("journal compaction: %w", err)
 	}
 	if err := os.Rename(tmp, j.path()); err != nil {
@@ -281,7 +365,7 @@ func (j *Journal) Compact(entries []Entry) error {
 		return err
 	}
 	j.file.Close()
-	j.file, j.size = f, next.size
+	j.file, j.size, j.bad = f, next.size, nil
 	return nil
 }
 

@@ -91,29 +91,87 @@ func TestTornTailAtEveryByte(t *testing.T) {
 }
 
 func TestDamageIsMovedAside(t *testing.T) { // case 53: the whole kind
-	for name, spoil := range map[string]func([]byte) []byte{
-		"zero filled":      func(b []byte) []byte { return make([]byte, len(b)) },
-		"zero first page":  func(b []byte) []byte { return append(make([]byte, 20), b[20:]...) },
-		"flipped bit":      func(b []byte) []byte { b[15] ^= 1; return b },
-		"foreign content":  func([]byte) []byte { return []byte("hello\nworld\n") },
-		"one endless line": func([]byte) []byte { return []byte(strings.Repeat("x", 1000)) },
+	for name, c := range map[string]struct {
+		spoil func([]byte) []byte
+		saved int // entries that can still be read
+	}{
+		"zero filled":      {func(b []byte) []byte { return make([]byte, len(b)) }, 0},
+		"zero first page":  {func(b []byte) []byte { return append(make([]byte, 20), b[20:]...) }, 2},
+		"flipped bit":      {func(b []byte) []byte { b[15] ^= 1; return b }, 2},
+		"foreign content":  {func([]byte) []byte { return []byte("hello\nworld\n") }, 0},
+		"one endless line": {func([]byte) []byte { return []byte(strings.Repeat("x", 1000)) }, 0},
+		"a line too long":  {func(b []byte) []byte { return append([]byte(strings.Repeat("x", maxLine+5)+"\n"), b...) }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			b := spoil(write(t, dir))
+			b := c.spoil(write(t, dir))
 			if err := os.WriteFile(filepath.Join(dir, fileName), b, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			j, o := mustOpen(t, dir)
-			if o.Damaged == "" || len(o.Latest) != 0 {
+			if o.Damaged == "" || len(o.Latest) != c.saved {
 				t.Fatalf("damaged %q, %d entries", o.Damaged, len(o.Latest))
 			}
 			kept, err := os.ReadFile(o.Damaged)
 			if err != nil || !cmp.Equal(kept, b) {
 				t.Fatalf("the damaged file was not kept as it was: %v", err)
 			}
+			if err := j.Append(entry("job", "7", `{}`)); err != nil {
+				t.Fatal(err)
+			}
+			j.Close()
+			if _, again := mustOpen(t, dir); again.Damaged != "" || len(again.Latest) != c.saved+1 {
+				t.Fatalf("opened again: damaged %q, %d entries", again.Damaged, len(again.Latest))
+			}
+		})
+	}
+}
+
+// An admin removes the state directory under the living daemon: what is appended would be lost, and must not be believed. Compact mends it, unless
+// another process has taken the place.
+func TestRemovedUnderneath(t *testing.T) {
+	for name, c := range map[string]struct {
+		remove func(dir string) error
+		taken  bool
+	}{
+		"directory": {os.RemoveAll, false},
+		"file":      {func(dir string) error { return os.Remove(filepath.Join(dir, fileName)) }, false},
+		"taken":     {os.RemoveAll, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "state")
+			j, _ := mustOpen(t, dir)
 			if err := j.Append(entry("job", "1", `{}`)); err != nil {
 				t.Fatal(err)
+			}
+			if err := c.remove(dir); err != nil {
+				t.Fatal(err)
+			}
+			if c.taken {
+				mustOpen(t, dir)
+			}
+			if err := j.Append(entry("job", "2", `{}`)); err == nil {
+				t.Fatal("an append to a removed journal went well")
+			}
+			err := j.Compact([]Entry{entry("job", "1", `{}`), entry("job", "2", `{}`)})
+			if c.taken {
+				if !errors.Is(err, ErrLocked) {
+					t.Fatalf("compaction beside another owner: %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := j.Append(entry("job", "3", `{}`)); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := Open(dir); !errors.Is(err, ErrLocked) {
+				t.Fatalf("a second owner got %v", err)
+			}
+			j.Close()
+			if _, o := mustOpen(t, dir); len(o.Latest) != 3 {
+				t.Errorf("%d entries, want 3", len(o.Latest))
 			}
 		})
 	}

@@ -266,8 +266,6 @@ func (l *Lab) cluster(ctx context.Context, verb string, args ...string) error {
 	return nil
 }
 
-func (l *Lab) say(format string, args ...any) { fmt.Fprintf(l.o.Log, format+"\n", args...) }
-
 // repository is the folder of this source tree.
 func repository() (string, error) {
 	_, file, _, ok := runtime.Caller(0)

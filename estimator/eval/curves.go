@@ -22,6 +22,8 @@ type CurveOptions struct {
 	Milestones []int
 	// Clock times the fits; nil leaves the times 0.
 	Clock func() time.Time
+	// Progress hears how many of how many extrapolations are done; nil: nobody.
+	Progress func(done, of int)
 }
 
 // CurvePoint is what was measured at one fraction of the runs.
@@ -59,18 +61,27 @@ func Curves(files []File, opt CurveOptions) (CurveReport, error) {
 		return rep, err
 	}
 	if !(opt.Target > 0 && opt.Target <= 1) {
-		return rep, fmt.Errorf("target %v: %w", opt.Target, ErrFormat)
+		return rep, fmt.Errorf("%w: target %v is not within 0..1", ErrOption, opt.Target)
+	}
+	for _, at := range opt.At {
+		if !(at > 0 && at < 1) {
+			return rep, fmt.Errorf("%w: %v of a run is not within 0..1", ErrOption, at)
+		}
 	}
 	groups := map[string][]run{}
 	for _, r := range runs {
 		groups[r.group] = append(groups[r.group], r)
 	}
+	done := 0
 	for _, at := range opt.At {
 		var all []score
 		for _, g := range sortedKeys(groups) {
 			var part []score
 			for _, r := range groups[g] {
 				part = append(part, r.score(at, opt))
+				if done++; opt.Progress != nil {
+					opt.Progress(done, len(runs)*len(opt.At))
+				}
 			}
 			rep.ByGroup[g] = append(rep.ByGroup[g], sumUp(at, part))
 			all = append(all, part...)
@@ -175,7 +186,7 @@ func readCurves(files []File, format string) ([]run, error) {
 		case "steploss":
 			rs, err = steplossRuns(f)
 		default:
-			err = fmt.Errorf("%w: %q", ErrFormat, format)
+			err = fmt.Errorf("%w: format %q is none of pollux, mlperf, steploss", ErrOption, format)
 		}
 		if err != nil {
 			return nil, err
@@ -192,11 +203,24 @@ func polluxRuns(f File) ([]run, error) {
 		return nil, err
 	}
 	group, _, _ := strings.Cut(f.base(), "-")
-	r := run{group: group, up: true, unit: 1}
+	r := run{group: group, unit: 1}
 	for i, row := range t.rows {
 		r.add(t.number(row, "iteration"), float64(i+1), t.number(row, "metric"))
 	}
-	return []run{r.sorted()}, nil
+	r = r.sorted()
+	r.up = r.rises()
+	return []run{r}, nil
+}
+
+// rises tells an accuracy from an error rate: the last third of the reports lies above the first one.
+func (r run) rises() bool {
+	n := len(r.points)
+	k := (n + 2) / 3
+	sum := 0.0
+	for i := range k {
+		sum += r.points[n-1-i].Value - r.points[i].Value
+	}
+	return sum >= 0
 }
 
 // mlperfRuns is one run for each submitter, system, benchmark and run number; the group is the benchmark.

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -14,6 +15,8 @@ import (
 type DurationOptions struct {
 	Jobs int
 	Seed uint64
+	// Progress hears how many of how many jobs are done; nil: nobody.
+	Progress func(done, of int)
 }
 
 // Durations simulates the life of jobs whose step times and learning curves are measured ones, with noise, leases and preemptions, forecasts the remaining run time
@@ -26,6 +29,9 @@ func Durations(speeds, curves []File, opt DurationOptions) (estimator.ForecastRe
 	runs, err := readCurves(curves, "pollux")
 	if err != nil {
 		return estimator.ForecastReport{}, err
+	}
+	if len(models) == 0 {
+		return estimator.ForecastReport{}, fmt.Errorf("%w: no step times to draw jobs from", ErrOption)
 	}
 	rng := rand.New(rand.NewPCG(opt.Seed, 1))
 	fabs := make([]estimator.Fabric, len(models)) // each learnt from the other models
@@ -47,6 +53,9 @@ func Durations(speeds, curves []File, opt DurationOptions) (estimator.ForecastRe
 		}
 		l.run(&fabs[k])
 		fs = append(fs, l.forecasts...)
+		if opt.Progress != nil {
+			opt.Progress(id+1, opt.Jobs)
+		}
 		done = append(done, estimator.Finished{Job: l.id, Ran: l.total})
 		// The cluster learns what the job has taught about suspending.
 		for i := range fabs {

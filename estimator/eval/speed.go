@@ -18,6 +18,8 @@ type SpeedOptions struct {
 	// Format is "pollux" or "iteration-times"; NodeGPUs the GPUs of a node for tables that give only a count (0: 4).
 	Format   string
 	NodeGPUs int
+	// Progress hears how many of how many models are done; nil: nobody.
+	Progress func(done, of int)
 }
 
 // Errors sums up relative errors |predicted - true| / true.
@@ -113,6 +115,9 @@ func Speed(files []File, opt SpeedOptions) (SpeedReport, error) {
 			}
 		}
 		e3 = afterLease(fab, m, prof, rest)
+		if opt.Progress != nil {
+			opt.Progress(i+1, len(models))
+		}
 		name.N, name.Mean, name.Paper, name.Lease = len(e1), mean(e1), mean(e2), mean(e3)
 		rep.ByModel = append(rep.ByModel, name)
 		all, paper, lease = append(all, e1...), append(paper, e2...), append(lease, e3...)
@@ -271,7 +276,7 @@ func readSpeed(files []File, opt SpeedOptions) ([]speedModel, int, error) {
 				add(name, speedRow{shape: consolidated(t.number(row, "gpus"), opt.NodeGPUs), time: t.number(row, "mean_s"), err: se})
 			}
 		default:
-			return nil, 0, fmt.Errorf("%w: %q", ErrFormat, opt.Format)
+			return nil, 0, fmt.Errorf("%w: format %q is neither pollux nor iteration-times", ErrOption, opt.Format)
 		}
 	}
 	var out []speedModel

@@ -67,8 +67,11 @@ func quantile(v []float64, q float64) Figure {
 	return Figure(v[min(int(math.Ceil(q*float64(len(v))))-1, len(v)-1)])
 }
 
-// ErrFormat is returned for an unknown format or a table that lacks a column.
-var ErrFormat = errors.New("unknown format or missing column")
+// ErrOption is returned for options that make no sense: an unknown format, a target or a fraction out of range.
+var ErrOption = errors.New("option")
+
+// ErrFormat is returned for a table that lacks a column.
+var ErrFormat = errors.New("missing column")
 
 // maxRows bounds the rows read of one table.
 const maxRows = 1 << 20
@@ -79,14 +82,15 @@ type table struct {
 	rows [][]string
 }
 
-// readTable reads a CSV file whose header holds all the columns needed. Lines of another length than the header are dropped and counted.
+// readTable reads a CSV file whose header holds all the columns needed. Lines of another length than the header are dropped and counted; a table of
+// nothing else is an error that names the first of them.
 func readTable(f File, need ...string) (table, int, error) {
 	r := csv.NewReader(f.R)
 	r.FieldsPerRecord = -1
 	r.LazyQuotes = true
 	head, err := r.Read()
 	if err != nil {
-		return table{}, 0, fmt.Errorf("header of %s: %w", f.Name, err)
+		return table{}, 0, fmt.Errorf("%s:1: header: %w", f.Name, err)
 	}
 	t := table{col: make(map[string]int, len(head))}
 	for i, h := range head {
@@ -94,26 +98,41 @@ func readTable(f File, need ...string) (table, int, error) {
 	}
 	for _, n := range need {
 		if _, ok := t.col[n]; !ok {
-			return table{}, 0, fmt.Errorf("%w: %s has no column %q", ErrFormat, f.Name, n)
+			return table{}, 0, fmt.Errorf("%s:1: %w %q (the header is %.200q)", f.Name, ErrFormat, n, strings.Join(head, ","))
 		}
 	}
 	bad := 0
+	var first error
 	for len(t.rows) < maxRows {
 		row, err := r.Read()
 		if errors.Is(err, io.EOF) {
+			if len(t.rows) == 0 && first != nil {
+				return table{}, bad, first
+			}
 			return t, bad, nil
 		}
-		if err != nil || len(row) != len(head) {
-			bad++
-			if err != nil && bad > 1000 {
-				return table{}, bad, fmt.Errorf("rows of %s: %w", f.Name, err)
-			}
+		if err == nil && len(row) == len(head) {
+			t.rows = append(t.rows, row)
 			continue
 		}
-		t.rows = append(t.rows, row)
+		line, _ := r.FieldPos(0)
+		if err == nil {
+			err = fmt.Errorf("%d fields, the header has %d", len(row), len(head))
+		} else if p, ok := errors.AsType[*csv.ParseError](err); ok {
+			line, err = p.Line, p.Err
+		}
+		if first == nil {
+			first = fmt.Errorf("%s:%d: %w", f.Name, line, err)
+		}
+		if bad++; bad > maxBad {
+			return table{}, bad, first
+		}
 	}
 	return t, bad, nil
 }
+
+// maxBad bounds the lines dropped of one table: beyond it the file is something else.
+const maxBad = 1000
 
 // text of a column; "" when the table lacks it.
 func (t table) text(row []string, col string) string {

@@ -61,6 +61,7 @@ func (w *World) Round(plan func(planner.Snapshot) planner.Plan) (planner.Plan, e
 		if j.State == planner.Running {
 			v, _ := j.Estimate.SpeedOf(j.Current.Shape())
 			need := j.Estimate.Iterations.Mid / v.Mid
+			j.Attained += w.Unit.Seconds() * float64(j.Current.GPUs())
 			if need <= run {
 				w.Finished[j.Run.Job] = w.Now.Add(w.Unit - time.Duration((run-need)*float64(time.Second)))
 				continue

@@ -95,27 +95,3 @@ func TestBackfillNeverOverbooks(t *testing.T) {
 		}
 	})
 }
-
-func TestBackfillPlansAreFeasible(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := plantest.DrawSnapshot(t)
-		for _, v := range planner.Check(s, BackfillPlan(s)) {
-			t.Errorf("%v", v)
-		}
-	})
-}
-
-// TestBackfillPlanIsTheTwin: the first round of the plan starts whom the offline twin starts.
-func TestBackfillPlanIsTheTwin(t *testing.T) {
-	a, b, c := plantest.Job(1, 2, planner.Shape{3}), plantest.Job(2, 2, planner.Shape{2}), plantest.Job(3, 2, planner.Shape{1})
-	b.Submitted, c.Submitted = a.Submitted.Add(time.Second), a.Submitted.Add(2*time.Second)
-	s := plantest.Snapshot(plantest.Nodes(1, 4), a, b, c)
-	s.Now = s.Now.Add(3 * time.Second)
-	var got []planner.Decision
-	for _, e := range BackfillPlan(s).Entries {
-		got = append(got, e.Decision)
-	}
-	if d := cmp.Diff([]planner.Decision{planner.Start, planner.Wait, planner.Start}, got); d != "" {
-		t.Error(d)
-	}
-}

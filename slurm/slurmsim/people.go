@@ -80,6 +80,7 @@ func (c *Cluster) Cancel(id slurm.JobID) {
 	default:
 		c.finish(j, slurm.StateCancelled, 0, 15)
 		c.completes(j)
+		c.rouse()
 	}
 }
 
@@ -202,6 +203,59 @@ func (c *Cluster) Unfinished() int {
 		if !j.finished() {
 			n++
 		}
+	}
+	return n
+}
+
+// Edit is what an owner may change of a waiting job with scontrol update; zero fields stay as they are.
+type Edit struct {
+	GPUs, GPUsPerNode int
+	Nodes             int
+	Required          []string
+	Nice              int64
+	Partition         string
+	NoRequeue         bool
+}
+
+// Edit changes a job as its owner would.
+func (c *Cluster) Edit(id slurm.JobID, e Edit) {
+	j := c.jobs[id]
+	if j == nil || j.finished() {
+		return
+	}
+	if e.NoRequeue {
+		j.requeue = false
+	}
+	if e.Nice != 0 {
+		j.nice = e.Nice
+	}
+	if j.pending() {
+		if e.GPUs > 0 {
+			j.req.perJob = e.GPUs
+		}
+		if e.GPUsPerNode > 0 {
+			j.req.perNode = e.GPUsPerNode
+		}
+		if e.Nodes > 0 {
+			j.req.nodes, j.req.maxNodes = e.Nodes, e.Nodes
+		}
+		if len(e.Required) > 0 {
+			j.req.required = slices.Clone(e.Required)
+			j.req.nodes, j.req.maxNodes = len(e.Required), len(e.Required)
+		}
+		if e.Partition != "" {
+			j.partition = e.Partition
+		}
+	}
+	c.touch(j)
+	c.enqueue(j)
+}
+
+// FreeGPUs is the number of GPUs that nobody holds, on whatever node.
+func (c *Cluster) FreeGPUs() int {
+	n := 0
+	for _, x := range c.nodes {
+		n += x.freeGPUs
 	}
 	return n
 }

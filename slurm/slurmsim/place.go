@@ -168,7 +168,7 @@ func pickNodes(j *job, open []*node, n int) []share {
 	if n == 1 {
 		best := -1
 		for i, x := range cand {
-			if x.freeGPUs >= q.perJob && (best < 0 || x.freeGPUs <= cand[best].freeGPUs) {
+			if x.freeGPUs >= q.perJob && (best < 0 || x.freeGPUs < cand[best].freeGPUs) {
 				best = i
 			}
 		}

@@ -33,8 +33,12 @@ type Body struct {
 	Step func(perNode []int) time.Duration
 	// Ready is the time from the start to the first progress line; Resume comes on top when there is a checkpoint to read. Save is what writing one takes.
 	Ready, Resume, Save time.Duration
-	// Every is the time between progress lines (default 10 s), SaveEvery the iterations between checkpoints on its own account (0: none).
+	// ResumeOn, when set, is the Resume on so many GPUs.
+	ResumeOn func(gpus int) time.Duration
+	// Every is the time between progress lines (default 10 s), SaveEvery the iterations between checkpoints on its own account (0: none). With Ramp
+	// the first line comes after a tenth of Every and each interval doubles until it is Every: news is dense while little is known.
 	Every     time.Duration
+	Ramp      bool
 	SaveEvery int64
 	Trap      Trap
 	// Exit is the code after a saved checkpoint; nil: the site's RequeueExit.
@@ -68,6 +72,7 @@ func (c *Cluster) begins(j *job, shares []share) {
 	j.exit, j.sig = 0, 0
 	c.note(j, "start %s", placementText(shares))
 	c.touch(j)
+	c.tell(j, Began, j.saved)
 	r := &run{j: j}
 	j.run = r
 	var per []int
@@ -90,7 +95,11 @@ func (c *Cluster) begins(j *job, shares []share) {
 		return
 	}
 	wait := b.Ready
-	if j.saved > 0 {
+	switch {
+	case j.saved <= 0:
+	case b.ResumeOn != nil:
+		wait += b.ResumeOn(gpus)
+	default:
 		wait += b.Resume
 	}
 	if gpus < b.NeedGPUs {
@@ -116,6 +125,7 @@ func (r *run) trains(c *Cluster, from int64) {
 		return
 	}
 	r.from, r.since, r.ready, r.saved = from, c.now, c.now, from
+	c.tell(r.j, Trained, from)
 	r.say(c, progress.Line{Kind: progress.Ready, HasIter: true, Iter: from, Resumed: from > 0})
 	r.goOn(c)
 }
@@ -132,15 +142,20 @@ func (r *run) goOn(c *Cluster) {
 	if every <= 0 {
 		every = 10 * time.Second
 	}
+	gap := every
+	if b.Ramp {
+		gap = every / 10
+	}
 	var line func()
 	line = func() {
 		if r.over || r.saving || !r.since.Equal(since) {
 			return
 		}
 		r.report(c)
-		c.at(c.now.Add(every), line)
+		gap = min(2*gap, every)
+		c.at(c.now.Add(gap), line)
 	}
-	c.at(c.now.Add(every), line)
+	c.at(c.now.Add(gap), line)
 }
 
 // iter is the number of iterations done by now.
@@ -191,6 +206,7 @@ func (r *run) signal(c *Cluster, name slurm.SignalName) {
 	default:
 		r.from = r.iter(c.now)
 		r.saving = true
+		c.tell(r.j, Signalled, r.from)
 		r.say(c, progress.Line{Kind: progress.Signal, Signal: string(name)})
 		c.at(c.now.Add(b.Save), func() { r.savedIt(c) })
 	}
@@ -257,6 +273,7 @@ func (c *Cluster) finish(j *job, state slurm.BaseState, code, sig int) {
 	c.dequeue(j)
 	c.stopRun(j)
 	j.state, j.exit, j.sig, j.end = state, code, sig, c.now
+	c.tell(j, Ended, j.saved)
 	j.reason = ""
 	if state == slurm.StateFailed {
 		j.reason = "NonZeroExitCode"
@@ -285,6 +302,7 @@ func (c *Cluster) finish(j *job, state slurm.BaseState, code, sig int) {
 
 func (c *Cluster) stopRun(j *job) {
 	if j.run != nil {
+		c.tell(j, Left, j.run.iter(c.now))
 		j.run.over = true
 		j.lastEnd = c.now
 	}
@@ -319,6 +337,7 @@ func (c *Cluster) cleaned(j *job) {
 		return
 	}
 	j.completing = false
+	c.tell(j, Freed, j.saved)
 	c.free(j)
 	if j.requeueing {
 		j.requeueing = false

@@ -38,6 +38,39 @@ type Config struct {
 	MinJobAge, NodeTimeout time.Duration
 	// SubmitDelay is the begin time that the submit plugin gives to jobs that name UniSched in their comment; 0 = no plugin.
 	SubmitDelay time.Duration
+	// Quiet keeps no History; Watch, when set, is told of every Moment as it happens.
+	Quiet bool
+	Watch func(Moment)
+}
+
+// MomentKind says what a Moment is about.
+type MomentKind uint8
+
+// The moments in a job's life. A stay on GPUs is Began, Trained (its script has loaded its state), perhaps Signalled, Left (its script is over) and
+// Freed; Ended comes with the Left of the last stay, or alone when a waiting job is cancelled.
+const (
+	Began MomentKind = iota
+	Trained
+	Signalled
+	Left
+	Freed
+	Ended
+)
+
+// Moment is one step in the life of a job, for those who keep accounts.
+type Moment struct {
+	At   time.Time
+	Job  slurm.JobID
+	Kind MomentKind
+	// Run is the restart count of the run that it is about, Where what that run holds.
+	Run   int
+	Where []slurm.NodeGPUs
+	// Iter is the iteration reached (Trained: loaded; Left: reached when it ended), Saved that of the newest checkpoint.
+	Iter, Saved int64
+	// State is how the job ended (Ended).
+	State slurm.BaseState
+	// Partition is where it runs (Began).
+	Partition string
 }
 
 // Defaults are the figures measured on a cluster with default settings.
@@ -228,7 +261,39 @@ func (c *Cluster) Reports() []progress.JobReport {
 func (c *Cluster) History() []Event { return c.history }
 
 func (c *Cluster) note(j *job, format string, args ...any) {
+	if c.cfg.Quiet {
+		return
+	}
 	c.history = append(c.history, Event{c.now, j.id, fmt.Sprintf(format, args...)})
+}
+
+// tell hands a moment of a job to the watcher.
+func (c *Cluster) tell(j *job, kind MomentKind, iter int64) {
+	if c.cfg.Watch == nil {
+		return
+	}
+	m := Moment{At: c.now, Job: j.id, Kind: kind, Run: j.restarts, Iter: iter, Saved: j.saved, State: j.state, Partition: j.partition}
+	for _, s := range j.alloc {
+		if s.gpus > 0 {
+			m.Where = append(m.Where, slurm.NodeGPUs{Node: s.node.Name, Count: s.gpus})
+		}
+	}
+	c.cfg.Watch(m)
+}
+
+// Changes counts the changes of everything that State shows: as long as it stands still, State shows the same.
+func (c *Cluster) Changes() int64 { return c.version }
+
+// Iteration is the iteration that a job has truly reached, reported or not; 0 for a job that is not known.
+func (c *Cluster) Iteration(id slurm.JobID) int64 {
+	switch j := c.jobs[id]; {
+	case j == nil:
+		return 0
+	case j.run != nil:
+		return j.run.iter(c.now)
+	default:
+		return j.saved
+	}
 }
 
 // touch marks a job as changed.

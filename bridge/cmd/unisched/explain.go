@@ -160,6 +160,8 @@ func (a *app) outlook(j bridge.JobView) {
 	switch {
 	case !j.Ended.IsZero():
 		item(a.out, "Ended", "%s, %s", a.moment(j.Ended), j.Exit)
+	case !j.ForecastHigh.IsZero():
+		item(a.out, "Forecast", "ends %s; 80 %%: in %s to %s", a.moment(j.Forecast), a.ahead(j.ForecastLow), a.ahead(j.ForecastHigh))
 	case !j.Forecast.IsZero():
 		item(a.out, "Forecast", "ends %s", a.moment(j.Forecast))
 	case j.Phase.Ours():

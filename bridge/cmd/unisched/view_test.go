@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"unisched/bridge"
+	"unisched/estimator"
 	"unisched/planner"
 )
 
@@ -33,9 +34,10 @@ func view() *bridge.View {
 				SlurmState: "RUNNING", GPUs: 4, Placement: share("n1", 4), LeaseUntil: in(3 * time.Minute), Submitted: in(-time.Hour),
 				Tiers:    []planner.Tier{{At: in(6 * time.Hour), Value: 100}},
 				Target:   bridge.Target{Decision: planner.Keep, Placement: share("n1", 4), Reason: planner.Reason{Code: planner.ReasonRuns, Text: "holds a lease and keeps it"}},
-				Estimate: estimate, Forecast: in(50 * time.Minute), Laxity: 5*time.Hour + 10*time.Minute, Iter: 1200, SavedIter: 1100, Preemptions: 1,
+				Estimate: estimate, Forecast: in(50 * time.Minute), ForecastLow: in(46 * time.Minute), ForecastHigh: in(58 * time.Minute), Laxity: 5*time.Hour + 10*time.Minute, Iter: 1200, SavedIter: 1100, Preemptions: 1,
 				GPUSeconds: 7200, Stop: "after 9000 iterations", Profile: bridge.Profile{Done: true, Note: "1+2+2"},
-				Returns: []bridge.Return{{Run: 1, Reached: 1100, Saved: 1100, Resumed: 1100}}, Changed: bridge.Changed{Nice: true, NiceIs: 100},
+				Forecasts: []estimator.Forecast{{Job: 12, Class: planner.Strict, GPUs: 4, At: in(-time.Minute), Left: planner.Exactly(3000), Ran: 540}},
+				Returns:   []bridge.Return{{Run: 1, Reached: 1100, Saved: 1100, Resumed: 1100}}, Changed: bridge.Changed{Nice: true, NiceIs: 100},
 				Events: []bridge.Event{{At: in(-time.Hour), What: "admitted", Text: "strict, deadline 18:00"}, {At: in(-10 * time.Minute), Run: 1, What: "running", Text: "on n1:4"}}},
 			{ID: 1235, Ref: "1234_1", Name: "sweep\x1b[31m of many very long words \xff 日本語", User: "bob", Class: planner.Soft, Phase: bridge.Waiting,
 				Since: in(-time.Minute), SlurmState: "PENDING", SlurmReason: "BeginTime", GPUs: 8, Submitted: in(-2 * time.Hour),
@@ -46,7 +48,11 @@ func view() *bridge.View {
 			{ID: 1234, Ref: "1234_2", Name: "sweep", User: "bob", Class: planner.BestEffort, Phase: bridge.Starting, SlurmState: "PENDING",
 				GPUs: 1, Target: bridge.Target{Decision: planner.Start, Placement: share("n2", 1), Until: in(5 * time.Minute), Rank: 1}},
 			{ID: 14, Ref: "14", Name: "late", User: "carol", Class: planner.Strict, Phase: bridge.Completed, Ended: in(-time.Minute),
-				Tiers: []planner.Tier{{At: in(-time.Hour), Value: 100}}, Met: &missed, Exit: "0"},
+				Tiers: []planner.Tier{{At: in(-time.Hour), Value: 100}}, Met: &missed, Exit: "0", Held: 1000,
+				Forecasts: []estimator.Forecast{
+					{Job: 14, Class: planner.Strict, GPUs: 4, At: in(-time.Minute - 1000*time.Second), Left: planner.Interval{Low: 950, Mid: 1100, High: 1300}, Finish: in(140 * time.Second)},
+					{Job: 14, Class: planner.Strict, GPUs: 4, At: in(-time.Minute - 500*time.Second), Ran: 500, Left: planner.Interval{Low: 380, Mid: 400, High: 450}, Finish: in(40 * time.Second)},
+				}},
 			{ID: 15, Ref: "15", Name: "plain", User: "dave", Phase: bridge.Unmanaged, Why: "comment: byte 9: clas: unknown key", SlurmState: "RUNNING", GPUs: 2},
 			{ID: 16, Ref: "16", Name: "big", User: "erin", Class: planner.BestEffort, Phase: bridge.Waiting, SlurmState: "PENDING", SlurmReason: "JobHeldUser", GPUs: 512,
 				NoPreempt: "no checkpoint declared", Blocked: "held by its user", Profile: bridge.Profile{Steps: []planner.Shape{{1}, {1, 1}}}, Target: bridge.Target{Decision: planner.Wait, Reason: planner.Reason{Code: planner.ReasonNeverFits, Text: "512 GPUs, the cluster has 12"}}},

@@ -1,0 +1,258 @@
+package bridge
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"unisched/estimator"
+	"unisched/planner"
+)
+
+// madeFrom is what an estimate was made from: as long as it stays the same, only time and progress have to be brought up to date.
+type madeFrom struct {
+	input   estimateInput
+	version int64 // of the lore
+	iter    int64
+}
+
+// estimateInput is what of a job an estimate depends on.
+type estimateInput struct {
+	shapes                    string
+	samples, last             int   // number, and doublings of the newest one's iterations in quarters
+	newest                    int64 // when the newest sample began
+	points                    int
+	point                     int64 // iteration of the newest one
+	resumes, checkpoints      int
+	grad, bytes, limit, ran   float64
+	resume, checkpoint, batch float64
+}
+
+// inputOf sums up a job.
+func inputOf(j estimator.Job) estimateInput {
+	var shapes strings.Builder
+	for _, s := range j.Candidates {
+		shapes.WriteString(s.String())
+		shapes.WriteByte(' ')
+	}
+	in := estimateInput{shapes: shapes.String(), samples: len(j.Samples), points: len(j.Curve), resumes: len(j.Resumes), checkpoints: len(j.Checkpoints),
+		grad: j.GradBytes, bytes: j.CheckpointBytes, limit: j.LimitSeconds}
+	if n := len(j.Samples); n > 0 {
+		s := j.Samples[n-1]
+		in.last, in.newest, in.batch = int(4*math.Log2(float64(max(s.N, 1)))), s.At.UnixNano(), s.Batch
+	}
+	if n := len(j.Curve); n > 0 {
+		in.point = j.Curve[n-1].Iter
+	}
+	if n := len(j.Resumes); n > 0 {
+		in.resume = j.Resumes[n-1].Seconds
+	}
+	if n := len(j.Checkpoints); n > 0 {
+		in.checkpoint = j.Checkpoints[n-1].Seconds
+	}
+	if !estimator.Known(j) { // then the time that it has run is part of the answer
+		in.ran = math.Round(8 * math.Log2(60+j.RanSeconds))
+	}
+	return in
+}
+
+// maxStale bounds the estimates that are made anew in one round only because the lore has grown.
+const maxStale = 64
+
+// estimate refreshes what the estimator believes of our jobs: in a round of all of them, else only of those of which nothing is known yet. What has not changed is brought up to
+// date; the lore of other jobs reaches a job after a few rounds at the latest.
+func (b *Bridge) estimate(now time.Time, round bool) {
+	if round {
+		b.learn(now)
+	}
+	var stale []*Record
+	for _, id := range b.ids() {
+		rec := b.records[id]
+		if !rec.Phase.Ours() || !round && len(rec.Estimate.Speeds) > 0 {
+			continue
+		}
+		j := b.estimatorJob(now, rec)
+		in := inputOf(j)
+		if len(rec.Estimate.Speeds) == 0 || in != rec.made.input {
+			b.fit(now, rec, j, in)
+			continue
+		}
+		if rec.made.version != b.lore.version {
+			stale = append(stale, rec)
+		}
+		rec.Estimate = b.lore.fabric.Advance(rec.Estimate, j, rec.Iter-rec.made.iter, now)
+		rec.made.iter = rec.Iter
+		rec.neverSuspended()
+	}
+	slices.SortFunc(stale, func(x, y *Record) int {
+		return cmp.Or(cmp.Compare(x.made.version, y.made.version), cmp.Compare(x.Job, y.Job))
+	})
+	for _, rec := range stale[:min(len(stale), maxStale)] {
+		j := b.estimatorJob(now, rec)
+		b.fit(now, rec, j, inputOf(j))
+	}
+	if round {
+		b.forecasts(now)
+	}
+}
+
+// fit makes an estimate anew.
+func (b *Bridge) fit(now time.Time, rec *Record, j estimator.Job, in estimateInput) {
+	if b.parts.Estimator != nil {
+		rec.Estimate = b.parts.Estimator.Estimate(rec.Job, j, now)
+	} else {
+		rec.Estimate = b.lore.fabric.Estimate(b.prime(now, rec, j), now)
+	}
+	rec.made = madeFrom{in, b.lore.version, rec.Iter}
+	rec.neverSuspended()
+}
+
+// neverSuspended takes the suspensions out of the estimate of a job that cannot be preempted.
+func (r *Record) neverSuspended() {
+	if r.Wish.Ckpt.None || r.NoPreempt != "" {
+		r.Estimate.Suspensions = 0
+	}
+}
+
+// leftFrom is what a leftTime was derived from.
+type leftFrom struct {
+	made        madeFrom
+	iterations  planner.Interval
+	suspensions float64
+	shape       string
+}
+
+// leftTime is the run time that a job needs from an instant on, in seconds: the three sources of error combined, further resumes and checkpoints included.
+type leftTime struct {
+	planner.Interval
+	quantile float64 // the one that deadlines are planned on
+	at       time.Time
+	of       leftFrom
+}
+
+// derive combines an estimate for the shape that the job holds, or would get.
+func (b *Bridge) derive(now time.Time, rec *Record) (leftTime, bool) {
+	shape := rec.Estimate.Speeds[0].Shape
+	if len(rec.Placement) > 0 && rec.Phase == Running {
+		if s := rec.Placement.Shape(); len(s) > 0 {
+			if _, ok := rec.Estimate.SpeedOf(s); ok {
+				shape = s
+			}
+		}
+	}
+	of := leftFrom{rec.made, rec.Estimate.Iterations, rec.Estimate.Suspensions, shape.String()}
+	if rec.left.of == of && !rec.left.at.IsZero() { // a waiting job, mostly
+		l := rec.left
+		l.at = now
+		return l, true
+	}
+	d, ok := estimator.DurationOf(rec.Estimate, shape)
+	if !ok {
+		return leftTime{}, false
+	}
+	return leftTime{d.Interval(), d.Quantile(b.cfg.Quantile), now, of}, true
+}
+
+// leftOf is the run time that the job needs from now on: combined anew in each round, and counted down between rounds while it runs.
+func (b *Bridge) leftOf(now time.Time, rec *Record) (leftTime, bool) {
+	if len(rec.Estimate.Speeds) == 0 {
+		return leftTime{}, false
+	}
+	begun := rec.Phase == Running && rec.Run.Start.After(rec.left.at) // what it waited does not count
+	if rec.left.at.IsZero() || rec.left.at.Before(b.rounded) || begun {
+		l, ok := b.derive(now, rec)
+		if !ok {
+			return l, false
+		}
+		rec.left = l
+	}
+	l := rec.left
+	if rec.Phase == Running {
+		ran := max(now.Sub(l.at).Seconds(), 0)
+		l.Low, l.Mid, l.High, l.quantile = max(l.Low-ran, 0), max(l.Mid-ran, 0), max(l.High-ran, 0), max(l.quantile-ran, 0)
+	}
+	return l, true
+}
+
+// finish is when the job is expected to end, and the 80 % interval of that; zero when it waits and the plan does not reach that far.
+func (r *Record) finish(now time.Time, left leftTime) (mid, low, high time.Time) {
+	mid = r.Target.Finish // with the waiting that the plan foresees
+	if r.Phase == Running {
+		if run := now.Add(planner.Seconds(left.Mid)); run.After(mid) || r.Target.Decision == planner.Keep {
+			mid = run
+		}
+	}
+	if mid.IsZero() {
+		return mid, mid, mid
+	}
+	low, high = mid.Add(-planner.Seconds(left.Mid-left.Low)), mid.Add(planner.Seconds(left.High-left.Mid))
+	if low.Before(now) {
+		low = now
+	}
+	return mid, low, high
+}
+
+// maxForecasts bounds those kept of one job; when there are more, every second one goes.
+const maxForecasts = 32
+
+// forecasts writes down, once a round, what is forecast of the running jobs: of each when a unit and a sixteenth of what was forecast before have passed.
+func (b *Bridge) forecasts(now time.Time) {
+	for _, id := range b.ids() {
+		rec := b.records[id]
+		if rec.Phase != Running || rec.Run.Start.IsZero() || len(rec.Estimate.Speeds) == 0 {
+			continue
+		}
+		ran := rec.heldSeconds(now)
+		n := len(rec.Forecasts)
+		if n > 0 && ran-rec.Forecasts[n-1].Ran < max(b.cfg.Unit.Seconds(), (rec.Forecasts[n-1].Ran+rec.Forecasts[n-1].Left.Mid)/16) {
+			continue
+		}
+		left, ok := b.derive(now, rec)
+		if !ok {
+			continue
+		}
+		rec.left = left
+		finish, _, _ := rec.finish(now, left)
+		f := estimator.Forecast{Job: planner.JobID(rec.Job), Class: planner.Class(rec.Wish.Class), GPUs: rec.Placement.GPUs(), At: now, Left: left.Interval, Ran: ran, Finish: finish}
+		if n > 0 && estimator.Jump(rec.Forecasts[n-1], f) {
+			b.counts.Jumps++
+			old := rec.Forecasts[n-1]
+			rec.note(now, "estimate-jump", fmt.Sprintf("run time in all %s s, %s s before (80 %%: %s to %s s): %s", trim(math.Round(ran+left.Mid)),
+				trim(math.Round(old.Ran+old.Left.Mid)), trim(math.Round(old.Ran+old.Left.Low)), trim(math.Round(old.Ran+old.Left.High)), rec.Estimate.Basis))
+		}
+		rec.keepForecast(f)
+	}
+}
+
+// keepForecast adds one; lists that a published view holds are never written to.
+func (r *Record) keepForecast(f estimator.Forecast) {
+	if len(r.Forecasts) >= maxForecasts {
+		thin := make([]estimator.Forecast, 0, maxForecasts)
+		for i := 0; i < len(r.Forecasts); i += 2 {
+			thin = append(thin, r.Forecasts[i])
+		}
+		r.Forecasts = thin
+	}
+	r.Forecasts = append(r.Forecasts, f)
+	r.dirty = true
+}
+
+// ForecastReport scores the forecasts of the jobs that completed at or after since; those of jobs that go on are counted as pending, those of jobs that failed or were
+// cancelled say nothing.
+func (v *View) ForecastReport(since time.Time) estimator.ForecastReport {
+	var fs []estimator.Forecast
+	var done []estimator.Finished
+	for _, j := range v.Jobs {
+		switch {
+		case j.Phase == Completed && !j.Ended.Before(since):
+			done = append(done, estimator.Finished{Job: planner.JobID(j.ID), Ran: j.Held, At: j.Ended})
+		case !j.Phase.Ours():
+			continue
+		}
+		fs = append(fs, j.Forecasts...)
+	}
+	return estimator.ScoreForecasts(fs, done)
+}

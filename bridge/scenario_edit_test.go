@@ -1,0 +1,114 @@
+package bridge_test
+
+import (
+	"testing"
+	"time"
+
+	"unisched/bridge"
+	"unisched/slurm"
+	"unisched/slurm/slurmsim"
+)
+
+// What a user changes on a waiting job is what it runs with, and what it has after a release: nothing of it is overwritten.
+func TestScenarioEditsOfAWaitingJob(t *testing.T) {
+	for name, c := range map[string]struct {
+		job  slurmsim.Submission
+		edit slurmsim.Edit
+		want func(slurm.Job) bool // of the running job
+	}{
+		"fewer GPUs":      {slurmsim.Submission{GPUs: 3}, slurmsim.Edit{GPUs: 2}, func(j slurm.Job) bool { return j.AllocGPUs == 2 && len(j.Nodes) == 1 }},
+		"other nodes":     {slurmsim.Submission{GPUs: 2}, slurmsim.Edit{Required: []string{"n3"}}, func(j slurm.Job) bool { return j.Nodes[0] == "n3" }},
+		"GPUs per node":   {slurmsim.Submission{GPUsPerNode: 2, Nodes: 1}, slurmsim.Edit{GPUsPerNode: 1, Nodes: 2}, func(j slurm.Job) bool { return len(j.Nodes) == 2 && j.AllocGPUs == 2 }},
+		"no more requeue": {slurmsim.Submission{GPUs: 1}, slurmsim.Edit{NoRequeue: true}, func(j slurm.Job) bool { return !j.Requeue }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, site{})
+			w.fill(3, 900)
+			c.job.Comment, c.job.Body = "unisched:ckpt=B:USR1,stop=iters:5000,profile=skip", training(5000)
+			w.submit("it", c.job)
+			w.run(time.Minute, nil)
+			w.sim.Edit(w.ids["it"], c.edit)
+			w.until(30*time.Minute, "it runs", func() bool { return w.running("it") })
+			if j := w.job("it"); !c.want(j) {
+				t.Errorf("it runs on %v with %d GPUs, requeue %v", j.Nodes, j.AllocGPUs, j.Requeue)
+			}
+		})
+	}
+}
+
+func TestScenarioEditsSurviveARelease(t *testing.T) {
+	w := newWorld(t, site{})
+	w.fill(3, 5*3600)
+	w.submit("it", slurmsim.Submission{GPUs: 3, Nice: 5, Comment: "unisched:ckpt=B:USR1,stop=iters:5000,profile=skip", Body: training(5000)})
+	w.run(time.Minute, nil)
+	w.sim.Edit(w.ids["it"], slurmsim.Edit{GPUs: 2, Nice: 70, Required: []string{"n2"}})
+	want := w.job("it")
+	w.run(time.Minute, nil)
+	w.order(bridge.Order{Kind: bridge.OrderRelease, Job: w.ids["it"]})
+	w.run(time.Minute, nil)
+	w.plain("it", want)
+}
+
+// A job that its user moves to a partition that is not ours is given back.
+func TestScenarioEditOutOfOurPartitions(t *testing.T) {
+	w := newWorld(t, site{})
+	w.fill(3, 5*3600)
+	w.submit("it", slurmsim.Submission{GPUs: 1, Comment: "unisched:ckpt=B:USR1,stop=iters:5000,profile=skip", Body: training(5000)})
+	w.run(time.Minute, nil)
+	w.sim.Edit(w.ids["it"], slurmsim.Edit{Partition: "profile"})
+	w.until(time.Minute, "it is released", func() bool { return w.view("it").Phase == bridge.Released })
+	if j := w.job("it"); j.Partition != "profile" || j.Begin.After(w.sim.Now()) {
+		t.Errorf("it is in %s, begin %v", j.Partition, j.Begin)
+	}
+}
+
+// A begin time that a user sets while the job is released to start (its GPUs are still being freed) is kept.
+func TestScenarioBeginTimeSetWhileStarting(t *testing.T) {
+	w := newWorld(t, site{nodes: 1, gpus: 4})
+	slow := training(50000)
+	slow.Save = 2 * time.Minute
+	w.submit("victim", slurmsim.Submission{GPUsPerNode: 4, Comment: "unisched:ckpt=B:USR1,stop=iters:50000,profile=skip", Body: slow})
+	w.until(30*time.Minute, "the victim runs", w.reached("victim", 50))
+	w.urgent("strict", 1200, 40*time.Minute)
+	w.until(60*time.Minute, "the strict job is released", func() bool {
+		return w.view("strict").Phase == bridge.Starting && w.view("victim").Phase == bridge.Checkpointing
+	})
+	begin := w.sim.Now().Add(time.Hour).Truncate(time.Second)
+	w.sim.SetBegin(w.ids["strict"], begin)
+	w.run(20*time.Minute, nil)
+	if j := w.job("strict"); !j.Eligible.Equal(begin) || w.view("strict").Phase != bridge.Waiting {
+		t.Errorf("begin time is %v, want the user's %v; phase %s", j.Eligible, begin, w.view("strict").Phase)
+	}
+	w.until(90*time.Minute, "it runs after its begin time", func() bool { return w.running("strict") })
+	if w.sim.Now().Before(begin) {
+		t.Errorf("it runs at %v, before the user's begin time %v", w.sim.Now(), begin)
+	}
+}
+
+// case 25: a job that goes back to the queue by itself, without an iteration, for ever: it is not restarted every few seconds.
+func TestScenarioLoopingJob(t *testing.T) {
+	w := newWorld(t, site{})
+	w.submit("loop", slurmsim.Submission{GPUs: 1, Comment: "unisched:ckpt=B:USR1,profile=skip", Body: slurmsim.Body{Iterations: 1, Silent: true, Fail: 99}})
+	w.run(time.Hour, nil)
+	if n := w.job("loop").Restarts; n < 3 || n > 15 {
+		t.Errorf("%d restarts in an hour", n)
+	}
+}
+
+// A job whose user forbids the requeue while it saves its checkpoint has failed by its user's will: it is not asked for again and again.
+func TestScenarioRequeueForbiddenWhileSaving(t *testing.T) {
+	w := newWorld(t, site{nodes: 1, gpus: 4})
+	slow := training(50000)
+	slow.Save = 2 * time.Minute
+	w.submit("victim", slurmsim.Submission{GPUsPerNode: 4, Comment: "unisched:ckpt=B:USR1,stop=iters:50000,profile=skip", Body: slow})
+	w.until(30*time.Minute, "the victim runs", w.reached("victim", 50))
+	w.urgent("strict", 1200, 40*time.Minute)
+	w.until(60*time.Minute, "the victim saves", func() bool { return w.view("victim").Phase == bridge.Checkpointing })
+	w.sim.Edit(w.ids["victim"], slurmsim.Edit{NoRequeue: true})
+	w.until(20*time.Minute, "it has failed", func() bool { return w.view("victim").Phase == bridge.Failed })
+	before := w.wire.writes
+	w.run(2*time.Minute, nil)
+	if n := w.wire.writes - before; n > 20 || w.view("victim").Phase != bridge.Failed {
+		t.Errorf("%d writes in two minutes, phase %s", n, w.view("victim").Phase)
+	}
+}

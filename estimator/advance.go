@@ -1,0 +1,21 @@
+package estimator
+
+import (
+	"time"
+
+	"unisched/planner"
+)
+
+// Advance brings an estimate up to date when nothing of the job has changed but time and progress: more iterations were done since it was made. It costs next to
+// nothing, where [Fabric.Estimate] fits anew. j is the job as it is now; e is not changed.
+func (f Fabric) Advance(e planner.Estimate, j Job, more int64, now time.Time) planner.Estimate {
+	d := float64(max(more, 0))
+	left := func(x float64) float64 { return max(x-d, 0) }
+	e.Iterations = planner.Interval{Low: left(e.Iterations.Low), Mid: left(e.Iterations.Mid), High: left(e.Iterations.High)}
+	e.Unsaved = min(finiteOr(j.UnsavedSeconds, 0), maxSeconds)
+	e.Suspensions = min(max(f.suspensions(j, e, now), 0), 1e6)
+	return e
+}
+
+// Known reports whether an estimate of the job rests on measurements and a stop criterion; otherwise it also depends on how long the job has run.
+func Known(j Job) bool { return len(j.Samples) > 0 && j.Stop.Kind != NoStop }
