@@ -310,6 +310,12 @@ func (b *Bridge) back(now time.Time, rec, was *Record, a Action, err error) {
 	*rec = *was
 	rec.Events = events
 	switch a.(type) {
+	case Rerun:
+		rec.RerunTries++
+		if b.noReturn == "" && rec.Run.Signalled.After(time.Time{}) {
+			b.noReturn = fmt.Sprintf("job %d saved its checkpoint and Slurm did not take it back (RequeueExit in slurm.conf, scontrol): nobody is preempted until it does", rec.Job)
+			b.log(now, "error", "no-return", rec.Job, "%s: %v", b.noReturn, err)
+		}
 	case Start, Settle, Hold:
 		changed.Hold = changed.Hold || was.Changed.Hold
 		rec.Changed = changed

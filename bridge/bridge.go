@@ -90,6 +90,7 @@ type Bridge struct {
 	suspect  string
 	unsaved  string    // why the journal cannot be written, "" when it can
 	since    time.Time // when that began
+	noReturn string    // why whoever is preempted might not come back, "" when they do
 	blind    bool      // it has lasted too long: every job is given back
 	quiet    int       // cycles during which nothing disruptive is done
 	paused   bool

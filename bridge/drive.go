@@ -355,7 +355,7 @@ func (c *cycle) starts(ctx context.Context) error {
 	for i, rec := range chosen {
 		now, soon := c.room(rec.Target.Placement)
 		soon = soon && !c.tooSoon(rec)
-		if b.suspect != "" || !soon || c.loading >= b.cfg.MaxStarts {
+		if b.suspect != "" || !soon || b.noReturn != "" && rec.Profile.Needed() || c.loading >= b.cfg.MaxStarts {
 			if rec.Phase != Requeueing {
 				waiting = append(waiting, rec)
 			}

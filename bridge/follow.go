@@ -230,6 +230,10 @@ func placementOf(job slurm.Job) planner.Placement {
 func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 	if rec.Phase.OnGPUs() || job.Restarts != rec.Restart {
 		rec.loops(now)
+		if rec.Rerun && b.noReturn != "" {
+			b.noReturn = ""
+			b.log(now, "info", "no-return", rec.Job, "it came back: preemptions are possible again")
+		}
 		at := job.Submit // a requeue sets the submit time, when the nodes are done with the run
 		if !at.After(rec.Run.Start) {
 			at = now

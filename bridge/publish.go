@@ -128,6 +128,8 @@ func (b *Bridge) whyNotPreempted(rec *Record, job slurm.Job) string {
 		return rec.NoPreempt
 	case !rec.Phase.Ours():
 		return ""
+	case b.noReturn != "":
+		return b.noReturn
 	case rec.Wish.Ckpt.None:
 		return "no ckpt= in its comment: it cannot save its work"
 	case job.ID != 0 && !job.Requeue:

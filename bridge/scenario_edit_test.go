@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -110,5 +111,38 @@ func TestScenarioRequeueForbiddenWhileSaving(t *testing.T) {
 	w.run(2*time.Minute, nil)
 	if n := w.wire.writes - before; n > 20 || w.view("victim").Phase != bridge.Failed {
 		t.Errorf("%d writes in two minutes, phase %s", n, w.view("victim").Phase)
+	}
+}
+
+// case 26: Slurm does not take back who exits with the agreed code, and scontrol fails: one job is lost, not one after the other.
+func TestScenarioNobodyComesBack(t *testing.T) {
+	w := newWorld(t, site{nodes: 2, gpus: 4, sim: slurmsim.Config{RequeueExit: 98}})
+	w.wire.before = func(_ int, op string, _ slurm.JobID) error {
+		if op == "rerun" {
+			return &slurm.Error{Kind: slurm.ErrUnavailable, Op: op, Msg: "no scontrol"}
+		}
+		return nil
+	}
+	code := 99
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	for _, name := range names {
+		body := training(20000)
+		body.Exit = &code
+		w.submit(name, slurmsim.Submission{GPUsPerNode: 4, Comment: "unisched:ckpt=B:USR1,stop=iters:20000,profile=skip", Body: body})
+		w.run(30*time.Second, nil)
+	}
+	w.until(30*time.Minute, "both train", func() bool { return w.view("a").Iter > 0 && w.view("b").Iter > 0 })
+	for i := range 3 {
+		w.urgent(fmt.Sprint("strict", i), 1200, 35*time.Minute)
+		w.run(time.Hour, nil)
+	}
+	lost := 0
+	for _, name := range names {
+		if w.view(name).Phase == bridge.Failed || w.view(name).Phase == bridge.Requeueing {
+			lost++
+		}
+	}
+	if lost != 1 {
+		t.Errorf("%d jobs were lost, want 1", lost)
 	}
 }

@@ -79,13 +79,13 @@ type books struct {
 	badWhy   string
 	refused  int
 
-	rounds, cached, timeouts, greedy, failed int
-	solves                                   []time.Duration
-	plans                                    time.Duration
+	rounds, cached, timeouts int
+	solves                   []time.Duration
+	plans                    time.Duration
 }
 
 type sample struct {
-	held, demand float64 // GPU-seconds
+	held float64 // GPU-seconds
 }
 
 func newBooks(cfg Config) *books {
