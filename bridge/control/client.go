@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"syscall"
 	"time"
 
 	"unisched/bridge"
@@ -155,14 +154,14 @@ func (c Client) do(ctx context.Context, method, path string, body []byte, timeou
 	return raw, nil
 }
 
-// explain tells "nobody there" and "not allowed" from other failures.
+// explain tells "not allowed" and "given up by the caller" from everything else that can go wrong before an answer is read: the connection was not made, was
+// closed or stayed mute, and so nobody answers.
 func (c Client) explain(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w %s", ErrDenied, c.Path)
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.EPIPE):
-		return fmt.Errorf("%w on %s: %w", ErrDown, c.Path, err)
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("control socket %s: %w", c.Path, err)
 	}
-	return fmt.Errorf("control socket %s: %w", c.Path, err)
+	return fmt.Errorf("%w on %s: %w", ErrDown, c.Path, err)
 }
