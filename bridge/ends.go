@@ -1,0 +1,155 @@
+package bridge
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"unisched/estimator"
+	"unisched/slurm"
+)
+
+// maxReruns is how often Slurm is asked to put a job back that failed through our doing.
+const maxReruns = 20
+
+// followFinished handles a job that Slurm shows ended.
+func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
+	missed := job.Restarts != rec.Restart && rec.Phase.Ours() // a whole run, between two looks
+	if missed {
+		b.runOver(now, rec, job.Start)
+		rec.Restart, rec.Rerun, rec.RerunTries = job.Restarts, false, 0
+	}
+	if rec.Rerun && !rec.Phase.Ended() { // it was asked for and has not happened
+		rec.enter(now, Failed, rec.Why)
+	}
+	if rec.Phase.Ended() || rec.Phase == Released {
+		if rec.Rerun && rec.RerunTries >= maxReruns {
+			rec.Rerun, rec.Changed = false, Changed{}
+			rec.note(now, "rerun-failed", "Slurm did not take it back")
+		}
+		return
+	}
+	at := job.End
+	if at.IsZero() || at.After(now) {
+		at = now
+	}
+	during := rec.Phase
+	if missed || during == Starting { // it began and ended between two looks
+		during = Starting
+		rec.Run = RunProgress{Start: job.Start, Profile: b.isProfile(rec, job)}
+		rec.Placement = placementOf(job)
+	}
+	if during.OnGPUs() || during == Starting { // the books of this run
+		b.runOver(now, rec, at)
+	}
+	exit := fmt.Sprintf("%s, exit %d", job.State, job.ExitCode)
+	if job.ExitSignal != 0 {
+		exit = fmt.Sprintf("%s, signal %d", job.State, job.ExitSignal)
+	}
+	phase := Failed
+	switch job.State {
+	case slurm.StateCompleted:
+		phase = Completed
+	case slurm.StateCancelled:
+		phase = Cancelled
+	}
+	// Only what we did to the job is mended; its own failures are its own.
+	if why := b.ourFault(rec, job, during); why != "" {
+		changed := rec.Changed
+		b.end(now, rec, Failed, at, exit)
+		rec.Changed = changed
+		if rec.Run.Profile && rec.Run.Signalled.IsZero() {
+			rec.Profile = Profile{Done: true, Note: "profile-failed: " + exit}
+			rec.note(now, "profile-failed", exit+": back to the queue with its own request, not profiled again")
+		}
+		rec.Rerun, rec.Why = true, why
+		rec.note(now, "rerun", why)
+		return
+	}
+	b.end(now, rec, phase, at, exit)
+}
+
+// ourFault says why an ended job must be put back into the queue: it failed in a profile run that it never asked for, or our signal killed it.
+// A job cancelled by its user or by an admin is never brought back.
+func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
+	if job.State == slurm.StateCancelled || job.State == slurm.StateDeadline || !during.OnGPUs() && during != Starting {
+		return ""
+	}
+	signalled := !rec.Run.Signalled.IsZero()
+	switch {
+	case !job.Requeue: // its user has switched that off since
+		return ""
+	case job.State == slurm.StateCompleted && signalled && rec.Wish.Stop.Iterations > 0 && rec.Run.answered() && rec.Run.SavedIter < rec.Wish.Stop.Iterations:
+		return "it saved a checkpoint and exited 0 instead of the agreed code"
+	case job.State == slurm.StateCompleted:
+		return ""
+	case signalled && !rec.Run.answered():
+		rec.NoPreempt = "signal-kills: the checkpoint signal ended it; see its ckpt= setting"
+		return "the checkpoint signal killed it"
+	case signalled && rec.Wish.Stop.Iterations > rec.Run.SavedIter:
+		return "it saved a checkpoint and did not exit with the agreed code"
+	case rec.Run.Profile:
+		return "its profile run failed"
+	case during == Starting && rec.Restart > 0 && job.End.Sub(job.Start) <= time.Second && rec.LaunchFailures < 2:
+		rec.LaunchFailures++
+		return "it was over within a second of its restart: the launch failed"
+	}
+	return ""
+}
+
+// isProfile reports whether the job as Slurm shows it is a profile run of ours.
+func (b *Bridge) isProfile(rec *Record, job slurm.Job) bool {
+	return job.Partition == b.cfg.ProfilePartition && job.Partition != rec.Original.Partition
+}
+
+// end closes a record.
+func (b *Bridge) end(now time.Time, rec *Record, p Phase, at time.Time, exit string) {
+	rec.Ended, rec.Exit = at, exit
+	rec.LeaseUntil, rec.Placement, rec.Target = time.Time{}, nil, Target{}
+	rec.Changed = Changed{} // an ended job has nothing left to undo; one that is rerun is read anew
+	rec.enter(now, p, rec.Why)
+	rec.note(now, "end", exit)
+	b.keepPast(now, rec)
+	b.rouse("a job ended")
+}
+
+// runOver closes the books on a run that no longer holds GPUs.
+func (b *Bridge) runOver(now time.Time, rec *Record, at time.Time) {
+	run := rec.Run
+	if at.IsZero() || at.After(now) {
+		at = now
+	}
+	if !run.Start.IsZero() && at.After(run.Start) {
+		rec.GPUSeconds += at.Sub(run.Start).Seconds() * float64(rec.Placement.GPUs())
+		rec.LastOnGPUs = at
+		rec.Stays = keep(rec.Stays, maxStays, Stay{rec.Restart, run.Start, at, rec.Placement, run.Profile})
+	}
+	if rec.Phase == Checkpointing && !run.Signalled.IsZero() && at.After(run.Signalled) {
+		s := estimator.SRSample{GPUs: rec.Placement.GPUs(), Nodes: len(rec.Placement), Seconds: at.Sub(run.Signalled).Seconds(),
+			Bytes: rec.CheckpointBytes, AtOnce: b.savingBeside(rec)}
+		rec.Checkpoints = keep(rec.Checkpoints, maxSR, s)
+		b.learnCheckpoint(now, s)
+	}
+	if !run.Profile && rec.Phase == Checkpointing {
+		rec.Preemptions++
+	}
+	b.learnLease(now, rec, at)
+	if run.Profile && !rec.Profile.Done && run.Ready.IsZero() {
+		rec.Profile = Profile{Done: true, Note: "profile given up: it reports no progress"}
+	}
+	if run.Profile && !rec.Profile.Done {
+		b.profileStepOver(now, rec)
+	}
+	rec.Placement = nil
+	rec.LeaseUntil = time.Time{}
+	rec.Run.Start, rec.Run.Ready = time.Time{}, time.Time{} // counted
+	rec.dirty = true
+}
+
+func keep[T any](list []T, most int, v T) []T {
+	list = append(list, v)
+	if n := len(list) - most; n > 0 {
+		list = slices.Delete(list, 0, n)
+	}
+	return list
+}
