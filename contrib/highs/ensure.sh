@@ -109,8 +109,10 @@ fetch() {
 		cd "$dir"
 		retry apt-get "${opts[@]}" -q update >&2 || die "apt-get could not read the package lists of $url"
 		# Mirrors which lack the .dsc still serve the tarball: only the file and its checksum count.
-		apt-get "${opts[@]}" -q source --download-only "highs=$source_version" >&2 || true
+		# Its complaints about the others are shown only when the tarball did not come.
+		apt-get "${opts[@]}" -q source --download-only "highs=$source_version" >"$dir/apt/log" 2>&1 || true
 	)
+	[ -s "$dir/$tarball" ] || cat "$dir/apt/log" >&2
 	[ -s "$dir/$tarball" ] ||
 		die "$tarball could not be fetched from the mirror that apt uses." \
 			"Set UNISCHED_HIGHS_SOURCE to a local copy (Debian's source package highs $source_version)."
