@@ -95,7 +95,13 @@ func (a *app) status(v bridge.View, bad []string) {
 func (a *app) jobsCommand() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
-		Use: "jobs", Short: "The jobs, one a line", Args: cobra.NoArgs,
+		Use: "jobs", Short: "The jobs, one a line",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("jobs shows all of them; one alone: unisched job %s", args[0])
+			}
+			return nil
+		},
 		RunE: do(func(cmd *cobra.Command, _ []string) error {
 			return a.show(cmd, control.PathJobs, func(raw []byte) error {
 				d, err := decode[control.Jobs](raw)

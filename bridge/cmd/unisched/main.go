@@ -183,7 +183,7 @@ func hint(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, control.ErrDown):
-		return fmt.Errorf("%w\nJobs run as plain Slurm jobs meanwhile. Look at: systemctl status unischedd; or name another socket with --socket", err)
+		return fmt.Errorf("%w\nJobs run as plain Slurm jobs meanwhile. Look at: systemctl status unischedd; or say where it is: --config FILE, --socket PATH, or $UNISCHED_CONFIG", err)
 	case errors.Is(err, control.ErrDenied):
 		return fmt.Errorf("%w\nAsk your admins for access (daemon.socket_mode and socket_group of the configuration)", err)
 	case errors.Is(err, control.ErrNoJob):

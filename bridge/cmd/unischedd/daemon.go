@@ -135,7 +135,11 @@ func (d daemon) openControl() (net.Listener, error) {
 			return nil, fmt.Errorf("daemon.socket_group: %w", err)
 		}
 	}
-	return control.Listen(d.site.Daemon.ControlSocket, d.site.Daemon.SocketMode, gid)
+	ln, err := control.Listen(d.site.Daemon.ControlSocket, d.site.Daemon.SocketMode, gid)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w: make the folder %s, or set daemon.control_socket", err, filepath.Dir(d.site.Daemon.ControlSocket))
+	}
+	return ln, err
 }
 
 // newListener reads the key. A key that others can read signs nothing.
