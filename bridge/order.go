@@ -115,6 +115,9 @@ func (b *Bridge) obeyRelease(now time.Time, o Order) (string, error) {
 		}
 		return "", fmt.Errorf("job %d: %w", o.Job, ErrNoSuchJob)
 	}
+	if n == 1 {
+		return "1 job is given back to Slurm", nil
+	}
 	return fmt.Sprintf("%d jobs are given back to Slurm", n), nil
 }
 

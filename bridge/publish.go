@@ -81,6 +81,12 @@ func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
 		Returns: slices.Clone(rec.Returns), Stays: slices.Clone(rec.Stays), GPUSeconds: rec.GPUSeconds, Ended: rec.Ended, Exit: rec.Exit, Changed: rec.Changed, Events: slices.Clone(rec.Events),
 		Blocked: rec.Blocked, Profile: rec.Profile, Stop: stopText(rec), Held: rec.heldSeconds(now), Forecasts: rec.Forecasts,
 	}
+	if rec.Releasing && rec.Phase.Ours() {
+		v.Why = "released: plain Slurm's from now on"
+		if rec.onlyPinned() && len(rec.Changed.Pinned) > 0 {
+			v.Why += "; its node list is taken off should it come back to the queue"
+		}
+	}
 	if rec.Phase.OnGPUs() && !rec.Run.Start.IsZero() {
 		v.Stays = append(v.Stays, Stay{Run: rec.Restart, From: rec.Run.Start, Placement: rec.Placement, Profile: rec.Run.Profile})
 		v.GPUSeconds += now.Sub(rec.Run.Start).Seconds() * float64(rec.Placement.GPUs())

@@ -52,13 +52,20 @@ func ReleaseDead(ctx context.Context, cfg Config, cluster Cluster, mem Memory, e
 		rec := b.records[id]
 		switch {
 		case !rec.Phase.Ours():
-		case rec.Phase == Checkpointing || rec.Phase == Requeueing || rec.Phase == Profiling || rec.Changed.Reshape:
+		case rec.Phase == Checkpointing || rec.Phase == Requeueing || rec.Phase == Profiling || rec.Changed.Reshape || rec.onlyPinned():
 			rep.Waiting++
 		case rec.Changed.Any():
 			rep.Failed = append(rep.Failed, fmt.Sprintf("job %d", id))
 		}
 	}
 	return rep, err
+}
+
+// onlyPinned reports whether nothing but our node list is left on a job that runs: it does no harm there, Slurm takes a change of it for a wish to
+// shrink, and it is taken off when the job is back in the queue.
+func (r *Record) onlyPinned() bool {
+	c := r.Changed
+	return r.Phase == Running && !c.Hold && c.Begin.IsZero() && !c.Nice
 }
 
 // followKnown is follow without admitting anybody.
