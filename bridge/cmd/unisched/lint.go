@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -91,6 +92,9 @@ func (a *app) lintCommand() *cobra.Command {
 				return err
 			}
 			return a.lint(script{text: strings.TrimSuffix(string(raw), "\n")})
+		}
+		if info, err := os.Stat(args[0]); err == nil && info.Mode().IsRegular() {
+			fmt.Fprintf(a.err, "%s is a file, read here as a comment; its #SBATCH lines: unisched lint --file %s\n", clean(args[0], false), clean(args[0], false))
 		}
 		return a.lint(script{text: args[0]})
 	})
