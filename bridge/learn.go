@@ -244,6 +244,15 @@ func (r *Record) heldSeconds(now time.Time) float64 {
 	return s
 }
 
+// gpuSeconds is the service that the job has had, profile runs and the run in progress included.
+func (r *Record) gpuSeconds(now time.Time) float64 {
+	s := r.GPUSeconds
+	if r.Phase.OnGPUs() && !r.Run.Start.IsZero() {
+		s += max(now.Sub(r.Run.Start).Seconds(), 0) * float64(r.Placement.GPUs())
+	}
+	return s
+}
+
 // keepPast keeps what an ended job measured for the next one of its kind. The iteration at which it met a metric target counts only when its curve shows it.
 func (b *Bridge) keepPast(now time.Time, rec *Record) {
 	if b.lore.lessons++; b.lore.lessons > maxEndings || rec.Key == (estimator.Key{}) {

@@ -78,7 +78,7 @@ func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
 		Phase: rec.Phase, Since: rec.Since, Why: rec.Why, SlurmState: string(job.State), SlurmReason: job.Reason, GPUs: rec.Original.GPUs,
 		Placement: rec.Placement, LeaseUntil: rec.LeaseUntil, Submitted: rec.FirstSubmit, Target: rec.Target, Estimate: rec.Estimate,
 		Iter: rec.Iter, SavedIter: rec.Saved, Preemptions: rec.Preemptions, Strikes: rec.Strikes, NoPreempt: b.whyNotPreempted(rec, job), LostIters: rec.LostIters,
-		Returns: slices.Clone(rec.Returns), Stays: slices.Clone(rec.Stays), GPUSeconds: rec.GPUSeconds, Ended: rec.Ended, Exit: rec.Exit, Changed: rec.Changed, Events: slices.Clone(rec.Events),
+		Returns: slices.Clone(rec.Returns), Stays: slices.Clone(rec.Stays), GPUSeconds: rec.gpuSeconds(now), Ended: rec.Ended, Exit: rec.Exit, Changed: rec.Changed, Events: slices.Clone(rec.Events),
 		Blocked: rec.Blocked, Profile: rec.Profile, Stop: stopText(rec), Held: rec.heldSeconds(now), Forecasts: rec.Forecasts,
 	}
 	if rec.Releasing && rec.Phase.Ours() {
@@ -89,7 +89,6 @@ func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
 	}
 	if rec.Phase.OnGPUs() && !rec.Run.Start.IsZero() {
 		v.Stays = append(v.Stays, Stay{Run: rec.Restart, From: rec.Run.Start, Placement: rec.Placement, Profile: rec.Run.Profile})
-		v.GPUSeconds += now.Sub(rec.Run.Start).Seconds() * float64(rec.Placement.GPUs())
 	}
 	for _, t := range rec.Wish.Tiers {
 		v.Tiers = append(v.Tiers, planner.Tier{At: t.At, Value: t.Value})

@@ -60,6 +60,7 @@ func (b *Bridge) plannerJob(at time.Time, rec *Record, job slurm.Job) (planner.J
 		Weight:    b.cfg.weightOf(rec.Account, rec.QOS),
 		Submitted: rec.FirstSubmit, WaitingSince: rec.FirstSubmit, Blocked: rec.Blocked, Preemptible: b.preemptible(rec, job), Started: rec.Started,
 		Needs: needsOf(rec, job), Estimate: rec.Estimate, Elastic: rec.Wish.Elastic(),
+		Asked: rec.Original.GPUs, Attained: rec.gpuSeconds(at),
 	}
 	if rec.LastOnGPUs.After(pj.WaitingSince) {
 		pj.WaitingSince = rec.LastOnGPUs
