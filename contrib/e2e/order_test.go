@@ -44,11 +44,12 @@ func TestPlanOrder(t *testing.T) {
 	// A waiting job that is released keeps what its user asked for.
 	hog := submit(t, l, "carol", lab.Job{Args: gpus(4, 10), Text: "#!/bin/bash\nsleep 300\n"})
 	waitPhase(t, l, niced, 2*time.Minute, bridge.Completed)
-	again := submit(t, l, "alice", lab.Digits("unisched:ckpt=USR1+99,stop=iters:100,profile=skip", gpus(4, 30, "--nice=7"), training(100)...))
-	check(t, l.WaitFor(within(t, time.Minute), "the hog to run", func() (bool, string, error) {
+	// Only once the hog holds the node: before, the short job could go first, and be over.
+	check(t, l.WaitFor(within(t, 2*time.Minute), "the hog to run", func() (bool, string, error) {
 		a, err := l.Sacct(hog)
 		return a.State == "RUNNING", a.State, err
 	}))
+	again := submit(t, l, "alice", lab.Digits("unisched:ckpt=USR1+99,stop=iters:100,profile=skip", gpus(4, 30, "--nice=7"), training(100)...))
 	waitPhase(t, l, again, time.Minute, bridge.Waiting)
 	out, code, err := l.Unisched(t.Context(), "release", itoa(again))
 	if err != nil {
