@@ -156,9 +156,10 @@ func profileText(p Profile) string {
 	return "no profile: " + p.Note
 }
 
-// reshapable reports whether the request can be rewritten for another number of GPUs.
+// reshapable reports whether the request can be rewritten for another number of GPUs: rewriting one that also asks for something else (a list) would lose
+// that.
 func reshapable(o Original) bool {
-	return o.TRESPerTask == "" && (o.TRESPerNode != "" || o.TRESPerJob != "")
+	return o.TRESPerTask == "" && (o.TRESPerNode != "" || o.TRESPerJob != "") && !strings.Contains(o.TRESPerNode+o.TRESPerJob, ",")
 }
 
 // profileStepOver removes the step just measured; a step without a sample is not repeated.

@@ -3,9 +3,7 @@ package bridge
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"unisched/bridge/journal"
@@ -75,19 +73,4 @@ func (b *Bridge) followKnown(now time.Time, s slurm.State) {
 			b.followJob(now, rec, job)
 		}
 	}
-}
-
-// IsLocked reports whether an error of opening the journal means that a daemon is alive.
-func IsLocked(err error) bool { return errors.Is(err, journal.ErrLocked) }
-
-// Leftovers lists the jobs on which something of ours is left, for reports and tests.
-func (v *View) Leftovers() []slurm.JobID {
-	var out []slurm.JobID
-	for _, j := range v.Jobs {
-		if j.Changed.Any() {
-			out = append(out, j.ID)
-		}
-	}
-	slices.Sort(out)
-	return out
 }

@@ -7,6 +7,7 @@ import (
 
 	"unisched/planner"
 	"unisched/slurm"
+	"unisched/slurm/gres"
 )
 
 // shapes are the ways in which a job may hold GPUs, best guess first, never empty: what it asked for, and, where the request leaves it open or the
@@ -108,17 +109,19 @@ func ownShape(o Original, perNode int) planner.Shape {
 	return s
 }
 
-// gresCount reads the number at the end of "gres/gpu:4", "gres:gpu:v100:2" or "gres/gpu=1"; 0 when there is none.
+// gresCount is the number of GPUs in a request string, whatever else it asks for; 0 when there are none or it cannot be read.
 func gresCount(tres string) int {
-	i := strings.LastIndexAny(tres, ":=")
-	if i < 0 {
+	entries, err := gres.Parse(tres)
+	if err != nil {
 		return 0
 	}
-	n, err := strconv.Atoi(tres[i+1:])
-	if err != nil || n < 0 || n > 1<<16 {
-		return 0
+	n := int64(0)
+	for _, e := range entries {
+		if e.GPU() {
+			n += e.Count
+		}
 	}
-	return n
+	return int(min(n, 1<<16))
 }
 
 // gpusPerNode is the size of the largest usable node of a partition (of any node when none is usable, at least 1).

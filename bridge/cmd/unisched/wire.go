@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,7 +27,7 @@ type releaseDoc struct {
 // releaseDead is the daemon's own clean-up, run from its journal in its place.
 func releaseDead(ctx context.Context, site siteconfig.Site, now time.Time) (any, string, error) {
 	j, found, err := journal.Open(site.Daemon.StateDir)
-	if bridge.IsLocked(err) {
+	if errors.Is(err, journal.ErrLocked) {
 		return nil, "", coded{exitDegraded, fmt.Errorf("a daemon holds the journal but has finished no cycle lately: systemctl restart unischedd (%w)", err)}
 	}
 	if err != nil {
