@@ -2,14 +2,13 @@ package e2e
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
 	"time"
-
-	"math"
 
 	"unisched/bridge"
 	"unisched/contrib/lab"
@@ -49,21 +48,22 @@ func TestTorch(t *testing.T) {
 		check(t, os.WriteFile(filepath.Join(to, name), must(os.ReadFile(filepath.Join("..", "examples", "pytorch", name)))(t), 0o755))
 	}
 
-	const iters = 500
+	const iters = 1200 // two minutes, more than the urgent jobs can wait
 	wish := fmt.Sprintf("unisched:ckpt=USR2+99,stop=iters:%d,profile=skip", iters)
 	jobs := map[string]int{}
+	reach := map[int]int64{}
 	for _, script := range []string{"ddp-srun", "ddp-torchrun"} {
-		jobs[script] = submit(t, l, "alice", torch(script+".sbatch", wish, iters, "0.1"))
+		id := submit(t, l, "alice", torch(script+".sbatch", wish, iters, "0.1"))
+		jobs[script], reach[id] = id, 20
 	}
-	reach := int64(20)
 	for range 2 {
-		for _, id := range jobs {
-			waitIter(t, l, id, reach, 2*time.Minute)
+		for id, iter := range reach {
+			waitIter(t, l, id, iter, 2*time.Minute)
 		}
-		urgent := submit(t, l, "bob", lab.Digits("unisched:class=strict,deadline=now+80s,ckpt=USR1+99,stop=iters:100,profile=skip", gpus(4, 2, "--nodes=2"), training(100)...))
+		urgent := submit(t, l, "bob", lab.Digits("unisched:class=strict,deadline=now+70s,ckpt=USR1+99,stop=iters:50,profile=skip", gpus(4, 1, "--nodes=2"), training(50)...))
 		metDeadline(t, waitPhase(t, l, urgent, 3*time.Minute, bridge.Completed))
-		for _, id := range jobs {
-			reach = max(reach, waitPhase(t, l, id, 2*time.Minute, bridge.Running, bridge.Waiting, bridge.Starting).Iter+20)
+		for id := range reach {
+			reach[id] = must(l.Job(t.Context(), id))(t).Iter + 20
 		}
 	}
 	undisturbed := submit(t, l, "carol", torch("ddp-srun.sbatch", "", iters, "0"))
