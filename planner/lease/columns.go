@@ -60,7 +60,7 @@ func (in *instance) ways(j *job) []way {
 
 // worthMoving reports whether a running job could gain enough by moving for moves to be in the model at all.
 func (in *instance) worthMoving(j *job) bool {
-	return j.Blocked == "" && j.curr.phi < 0.9 && j.n > 2
+	return j.Blocked == "" && (j.curr.phi < 0.9 || j.Elastic) && j.n > 2 // an elastic job may also give GPUs away
 }
 
 // homePool is the pool of a running job's nodes, -1 when it runs outside all of its pools.

@@ -150,10 +150,7 @@ func (in *instance) options(x *poolIndex, j *job) {
 	var seen [][2]int
 	for _, v := range speeds {
 		key := [2]int{v.Shape.GPUs(), v.Shape[0]}
-		if len(seen) >= in.cfg.Shapes {
-			break
-		}
-		if slices.Contains(seen, key) {
+		if !in.worthAColumn(j, v.Shape, seen) {
 			continue
 		}
 		fits := false

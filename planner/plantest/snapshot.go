@@ -105,6 +105,7 @@ func drawJob(t *rapid.T, id int, nodes []planner.Node) planner.Job {
 	}
 	j := Job(id, rapid.Float64Range(0.1, 60).Draw(t, "units"), rapid.SampledFrom(shapes).Draw(t, "shapes")...)
 	j.Run.Restart = rapid.IntRange(0, 2).Draw(t, "restart")
+	j.Elastic = slices.ContainsFunc(j.Estimate.Speeds, func(x planner.ShapeSpeed) bool { return x.Shape.GPUs() != j.Estimate.Speeds[0].Shape.GPUs() })
 	for i := range j.Estimate.Speeds {
 		v := rapid.SampledFrom([]float64{1, 1, 0.9, 0.5, 0.1, 0, -1, math.NaN(), math.Inf(1)}).Draw(t, "speed")
 		j.Estimate.Speeds[i].Speed = planner.Interval{Low: v * 0.9, Mid: v, High: v * 1.1}
