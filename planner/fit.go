@@ -58,6 +58,8 @@ func (s Snapshot) Pinned(j Job) (string, bool) {
 		return ReasonNoPreempt, true
 	case s.MidLease(j):
 		return ReasonMidLease, true
+	case s.Spared(j):
+		return ReasonSpared, true
 	}
 	return "", false
 }

@@ -14,6 +14,13 @@ type Snapshot struct {
 	Jobs  []Job  `json:"jobs"`
 	// MaxPreemptions bounds the running jobs stopped or moved in one plan (checkpoints at once on shared storage); 0 = no bound.
 	MaxPreemptions int `json:"max_preemptions,omitempty"`
+	// HourlyPreemptions bounds the running jobs stopped or moved within any hour, Preempted is how many were within the last one;
+	// JobHourlyPreemptions bounds how often one job is (Job.Preempted). 0 = no bound. See Budget and Spared.
+	HourlyPreemptions    int `json:"hourly_preemptions,omitempty"`
+	Preempted            int `json:"preempted,omitempty"`
+	JobHourlyPreemptions int `json:"job_hourly_preemptions,omitempty"`
+	// Accounts that the site grants something, sorted by name.
+	Accounts []Account `json:"accounts,omitempty"`
 }
 
 // Node is a compute node as planning sees it.
@@ -65,6 +72,9 @@ type Job struct {
 	Tiers []Tier `json:"tiers,omitempty"`
 	// Weight multiplies the reward (accounts, price tiers); 0 means 1.
 	Weight float64 `json:"weight,omitempty"`
+	// ShareFactor is above 1 while the job's account has had less than its long-run share, below 1 while it has had more (0 means 1): it decides ties
+	// between deadlines and multiplies all other rewards.
+	ShareFactor float64 `json:"share_factor,omitempty"`
 	// Submitted is the first submission; WaitingSince the moment from which ageing counts (the last time it held GPUs, or Submitted).
 	Submitted    time.Time `json:"submitted"`
 	WaitingSince time.Time `json:"waiting_since,omitzero"`
@@ -77,6 +87,8 @@ type Job struct {
 	Blocked string `json:"blocked,omitempty"`
 	// Preemptible is false for a job that must be kept while it runs (no checkpoint, checkpoints fail, no requeue).
 	Preemptible bool `json:"preemptible"`
+	// Preempted is how often the job was stopped or moved within the last hour.
+	Preempted int `json:"preempted,omitempty"`
 	// Started reports that the job has held GPUs before, so that its next start pays Estimate.Resume.
 	Started bool `json:"started,omitempty"`
 

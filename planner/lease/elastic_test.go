@@ -108,12 +108,7 @@ func TestElasticOverTime(t *testing.T) {
 func TestGrowHurtsNobody(t *testing.T) {
 	grown := 0
 	rapid.Check(t, func(t *rapid.T) {
-		s := plantest.DrawSnapshot(t)
-		for i := range s.Jobs {
-			if j := &s.Jobs[i]; i%2 == 0 && (len(j.Current) == 0 || len(j.Current) == 1 && slices.Contains([]int{1, 2, 4, 8}, j.Current[0].GPUs)) {
-				j.Estimate, j.Elastic = elastic(1, rapid.Float64Range(0.1, 60).Draw(t, "elastic units")).Estimate, true
-			}
-		}
+		s := drawElastic(t)
 		in := newInstance(s, Config{}.filled())
 		before := in.pack("llf", in.leastLaxity())
 		after := in.grow(before)
@@ -134,4 +129,32 @@ func TestGrowHurtsNobody(t *testing.T) {
 	if grown == 0 {
 		t.Error("nothing grew in any draw")
 	}
+}
+
+// drawElastic draws elastic and other jobs, waiting and running, on nodes that are not full.
+func drawElastic(t *rapid.T) planner.Snapshot {
+	nodes := plantest.Nodes(rapid.IntRange(1, 3).Draw(t, "nodes"), 8)
+	free := make([]int, len(nodes))
+	for i := range free {
+		free[i] = 8
+	}
+	var jobs []planner.Job
+	for i := range rapid.IntRange(1, 5).Draw(t, "jobs") {
+		g := rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "gpus")
+		j := plantest.Job(i+1, rapid.Float64Range(0.2, 40).Draw(t, "units"), planner.Shape{g})
+		if rapid.IntRange(0, 2).Draw(t, "elastic") > 0 {
+			j = elastic(i+1, rapid.Float64Range(0.2, 40).Draw(t, "units"))
+		}
+		if rapid.IntRange(0, 3).Draw(t, "strict") == 0 {
+			j = plantest.Strict(j, rapid.Float64Range(1, 60).Draw(t, "due"))
+		}
+		if n := rapid.IntRange(0, 2*len(nodes)-1).Draw(t, "node"); n < len(nodes) && free[n] >= g {
+			free[n] -= g
+			j = plantest.Running(j, at(node(nodes[n].Name, g)))
+		}
+		jobs = append(jobs, j)
+	}
+	s := plantest.Snapshot(nodes, jobs...)
+	s.MaxPreemptions = rapid.SampledFrom([]int{0, 1}).Draw(t, "budget")
+	return s
 }

@@ -38,6 +38,9 @@ func (x *fitter) job(k int) bool {
 func (x *fitter) share(k, m int, on []planner.Share) bool {
 	in, ji := x.f.in, x.jobs[k]
 	j, o := &in.jobs[ji], x.opt(ji)
+	if m == 0 && !x.f.within(j, o.gpus) {
+		return false
+	}
 	if m == len(o.shape) {
 		p := planner.NewPlacement(on...)
 		if slices.Equal(p, j.Current) {

@@ -17,6 +17,7 @@ type floor struct {
 	tenants []int
 	fresh   []int // tenants that the plan, not the snapshot, put there
 	alone   []int // tenants that want the node for themselves
+	quota   []int // GPUs that accounts may still hold
 }
 
 func newFloor(in *instance) *floor {
@@ -26,11 +27,17 @@ func newFloor(in *instance) *floor {
 	}
 	f.tenants, f.alone = make([]int, len(in.nodes)), make([]int, len(in.nodes))
 	f.fresh = make([]int, len(in.nodes))
+	for _, q := range in.quotas {
+		f.quota = append(f.quota, q.Room)
+	}
 	return f
 }
 
 // take books a placement (sign 1) or gives it back (-1).
 func (f *floor) take(j *job, p planner.Placement, sign int) {
+	if j.quota >= 0 {
+		f.quota[j.quota] -= sign * p.GPUs()
+	}
 	fresh := sign
 	if slices.Equal(p, j.Current) {
 		fresh = 0
@@ -59,6 +66,9 @@ func (f *floor) holds(j *job, i, g int) bool {
 // mayStay reports whether a running job could be kept where it is: beside fresh tenants only if it fits, without them in any case, since a node
 // that its kept jobs overfill is the snapshot's doing.
 func (f *floor) mayStay(j *job) bool {
+	if !f.within(j, j.curr.gpus) { // a start of its account took its place
+		return false
+	}
 	for _, sh := range j.Current {
 		if i, ok := f.in.index[sh.Node]; ok && f.fresh[i] > 0 && !f.fitsOn(j, i, sh.GPUs) {
 			return false
@@ -69,6 +79,9 @@ func (f *floor) mayStay(j *job) bool {
 
 // stays reports whether a placement fits, on usable nodes or not.
 func (f *floor) stays(j *job, p planner.Placement) bool {
+	if !f.within(j, p.GPUs()) {
+		return false
+	}
 	for _, sh := range p {
 		if i, ok := f.in.index[sh.Node]; ok && !f.fitsOn(j, i, sh.GPUs) {
 			return false
@@ -87,6 +100,9 @@ func (f *floor) fitsOn(j *job, i, g int) bool {
 // place finds nodes for an option: under one switch when it spans nodes and one switch can hold it, else anywhere in its pool. Each share
 // goes where it breaks the smallest block.
 func (f *floor) place(j *job, o option) (planner.Placement, bool) {
+	if !f.within(j, o.gpus) {
+		return nil, false
+	}
 	pool := &f.in.pools[o.pool]
 	if len(o.shape) > 1 && len(pool.switches) > 0 {
 		if p, ok := f.placeUnderSwitch(j, o, pool.switches); ok {

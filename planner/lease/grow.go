@@ -29,7 +29,7 @@ func (in *instance) grow(r packed) packed {
 		case wait:
 			continue
 		case keep:
-			if b := in.s.MaxPreemptions; b > 0 && moved >= b {
+			if in.bounded && moved >= in.stopCap {
 				continue
 			}
 			finish = max(0, j.n-j.ov)/j.curr.phi - growGain - in.cfg.Latency.Seconds()/in.unit

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -15,18 +16,22 @@ const maxUnits = 1e6
 
 // instance is a snapshot in the terms of the model: units of time, node sets, and per job its options and columns.
 type instance struct {
-	s     planner.Snapshot
-	cfg   Config
-	unit  float64 // seconds
-	lead  int     // units of an SLO lease
-	nodes []nodeInfo
-	index map[string]int // node name to index; lookup only
-	pools []pool
-	ruled int       // the first so many pools have rows
-	sizes []int     // share sizes that have block rows, rising
-	taus  []float64 // prefix rows, rising, units
-	jobs  []job
-	alike int // numbers of like options
+	s      planner.Snapshot
+	cfg    Config
+	unit   float64 // seconds
+	lead   int     // units of an SLO lease
+	nodes  []nodeInfo
+	index  map[string]int // node name to index; lookup only
+	pools  []pool
+	ruled  int       // the first so many pools have rows
+	sizes  []int     // share sizes that have block rows, rising
+	taus   []float64 // prefix rows, rising, units
+	jobs   []job
+	alike  int // numbers of like options
+	quotas []planner.Quota
+	// stopCap bounds the jobs stopped or moved; bounded is false when nothing does.
+	stopCap int
+	bounded bool
 	// alikeNodes reports that all jobs may use the same nodes, so that nodes offering the same are interchangeable.
 	alikeNodes bool
 }
@@ -70,6 +75,7 @@ type job struct {
 	opts  []option
 	curr  option // of a running job
 	curOn []int  // GPUs of Current by pool with rows
+	quota int    // index into quotas, -1 none
 	// n is the work left in units at the best option, with the cost of expected suspensions; ov is what one suspension now costs.
 	n, ov   float64
 	due     []float64 // deadlines in units from now, by tier
@@ -90,6 +96,8 @@ func newInstance(s planner.Snapshot, cfg Config) *instance {
 		s.SLOUnits = 2
 	}
 	in := &instance{s: s, cfg: cfg, unit: s.Unit.Seconds(), lead: s.SLOUnits, index: make(map[string]int, len(s.Nodes))}
+	in.quotas = s.Quotas()
+	in.stopCap, in.bounded = s.Budget()
 	for i, n := range s.Nodes {
 		in.index[n.Name] = i
 		info := nodeInfo{gpus: n.FreeGPUs(), cpus: n.CPUs - n.OtherCPUs, mem: n.MemMB - n.OtherMemMB, held: n.Held(), usable: n.Usable}
@@ -98,7 +106,7 @@ func newInstance(s planner.Snapshot, cfg Config) *instance {
 	x := &poolIndex{in: in, byNeed: map[string][]int{}, bySet: map[string]int{}, byLike: map[string]int{}}
 	in.jobs = make([]job, len(s.Jobs))
 	for i := range s.Jobs {
-		in.jobs[i] = job{Job: &s.Jobs[i]}
+		in.jobs[i] = job{Job: &s.Jobs[i], quota: planner.QuotaOf(in.quotas, s.Jobs[i])}
 		in.options(x, &in.jobs[i])
 	}
 	in.nest()
@@ -148,9 +156,14 @@ func (in *instance) options(x *poolIndex, j *job) {
 	}
 	pools := x.of(j.Needs)
 	var seen [][2]int
+	barred := false // by the account's quota
 	for _, v := range speeds {
 		key := [2]int{v.Shape.GPUs(), v.Shape[0]}
 		if !in.worthAColumn(j, v.Shape, seen) {
+			continue
+		}
+		if j.quota >= 0 && v.Shape.GPUs() > in.quotas[j.quota].Room {
+			barred = true
 			continue
 		}
 		fits := false
@@ -166,6 +179,11 @@ func (in *instance) options(x *poolIndex, j *job) {
 	}
 	if len(j.opts) == 0 && j.State == planner.Waiting && j.idle == "" {
 		j.idle, j.idleWhy = in.whyNever(j, speeds)
+		if barred {
+			q := in.quotas[j.quota]
+			j.idle, j.idleWhy = planner.ReasonQuota, fmt.Sprintf("account %s may hold %d GPUs at once, %d with what it holds outside of the plan: too few for this job",
+				q.Account, q.Max, q.Room)
+		}
 	}
 }
 

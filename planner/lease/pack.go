@@ -47,6 +47,7 @@ func (in *instance) pack(name string, choice []int) packed {
 	r.yieldToForeign(in)
 	r.reprieve(in)
 	r.obeyBudget(in)
+	r.obeyQuotas(in)
 	r.fillFree(in)
 	r.score(in)
 	return r
@@ -151,7 +152,7 @@ func (r *packed) reprieve(in *instance) {
 // obeyBudget keeps stopped jobs, best first, until no more are stopped than may be; starts on their nodes are taken back. Candidates keep the
 // budget by themselves unless the snapshot holds more than its nodes do.
 func (r *packed) obeyBudget(in *instance) {
-	if in.s.MaxPreemptions <= 0 {
+	if !in.bounded {
 		return
 	}
 	var stopped []int
@@ -160,7 +161,7 @@ func (r *packed) obeyBudget(in *instance) {
 			stopped = append(stopped, ji)
 		}
 	}
-	for len(stopped) > in.s.MaxPreemptions {
+	for len(stopped) > in.stopCap {
 		ji := stopped[0]
 		stopped = stopped[1:]
 		if len(r.places[ji]) > 0 { // a move
@@ -195,7 +196,7 @@ func (r *packed) fillFree(in *instance) {
 			if ci < 0 || j.cols[ci].obj < j.cols[r.choice[ji]].obj {
 				continue
 			}
-			if full[j.opts[k].like] {
+			if full[j.opts[k].like] || !r.floor.within(j, j.opts[k].gpus) {
 				continue
 			}
 			if p, ok := r.floor.place(j, j.opts[k]); ok {

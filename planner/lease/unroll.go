@@ -250,7 +250,7 @@ func (f *forecast) tooSlow(ji int, o option, t time.Time) bool {
 func (f *forecast) try(ji int, t time.Time) bool {
 	j := &f.in.jobs[ji]
 	for _, o := range j.opts {
-		if f.full[o.like] || f.tooSlow(ji, o, t) {
+		if f.full[o.like] || f.tooSlow(ji, o, t) || !f.floor.within(j, o.gpus) {
 			continue
 		}
 		if p, ok := f.floor.place(j, o); ok {

@@ -76,6 +76,7 @@ func DrawSnapshot(t *rapid.T) planner.Snapshot {
 	s.Now = Now.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 0, 3, 120, 290}).Draw(t, "off")) * time.Second)
 	s.SLOUnits = rapid.IntRange(0, 3).Draw(t, "slo units")
 	s.MaxPreemptions = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "budget")
+	drawGrants(t, &s)
 	return s
 }
 
@@ -177,5 +178,23 @@ func drawHold(t *rapid.T, j *planner.Job, free []planner.Node) {
 	j.LeaseUntil = Now.Add(time.Duration(rapid.IntRange(-600, 900).Draw(t, "lease")) * time.Second)
 	if rapid.IntRange(0, 4).Draw(t, "leaving") == 0 {
 		j.State = planner.Leaving
+	}
+}
+
+// drawGrants draws what the site grants: quotas of accounts, which may hold more already, and budgets of preemptions, which may be used up.
+func drawGrants(t *rapid.T, s *planner.Snapshot) {
+	s.HourlyPreemptions = rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "hourly budget")
+	s.Preempted = rapid.IntRange(0, 4).Draw(t, "preempted")
+	s.JobHourlyPreemptions = rapid.SampledFrom([]int{0, 2}).Draw(t, "hourly budget of a job")
+	for _, name := range []string{"bio", "phys"} {
+		if rapid.IntRange(0, 2).Draw(t, "granted") == 0 {
+			s.Accounts = append(s.Accounts, planner.Account{Name: name, MaxGPUs: rapid.IntRange(0, 9).Draw(t, "quota"), OtherGPUs: rapid.IntRange(0, 3).Draw(t, "held outside")})
+		}
+	}
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		j.Account = rapid.SampledFrom([]string{"", "bio", "phys"}).Draw(t, "account")
+		j.Preempted = rapid.IntRange(0, 3).Draw(t, "job preempted")
+		j.ShareFactor = rapid.SampledFrom([]float64{0, 0.5, 2, math.NaN()}).Draw(t, "share factor")
 	}
 }
