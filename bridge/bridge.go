@@ -105,6 +105,7 @@ type Bridge struct {
 	rounded  time.Time // the last round
 	wake     string    // why the next round should come early
 	freeGPUs int       // at the last look
+	limits   map[string]limitMemo // limits of Slurm found by trying, by the group that shares them
 	plan     planner.Plan
 	snapshot planner.Snapshot
 	counts   ActionCounts

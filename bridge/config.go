@@ -58,6 +58,14 @@ type Config struct {
 	Quantile float64
 	// AccountWeights and QOSWeights multiply the rewards of jobs: "name=factor", 1 for who is not named (price tiers by QOS, shares by account).
 	AccountWeights, QOSWeights []string
+	// Accounts and QOS are what the site grants them, by name. ShareHalfLife is after how long service counts half towards a share.
+	Accounts      map[string]AccountGrant
+	QOS           map[string]QOSGrant
+	ShareHalfLife time.Duration
+	// MaxPreemptionsPerHour bounds the jobs stopped or moved within any hour, MaxJobPreemptionsPerHour how often one of them is (0: no bound).
+	MaxPreemptionsPerHour, MaxJobPreemptionsPerHour int
+	// MinRun is how long every run may go on before it is stopped or moved, whatever its lease.
+	MinRun time.Duration
 	// Zone of deadlines written without one.
 	Zone *time.Location
 }
@@ -68,7 +76,8 @@ func Defaults() Config {
 		Stage: Shadow, CanaryShare: 0.1, Unit: 5 * time.Minute, SLOUnits: 2, Poll: 10 * time.Second, Delay: 3 * time.Minute,
 		Partitions: []string{"gpu"}, ProfilePartition: "profile", ProfileTime: 5 * time.Minute, RequeueExit: 99, PriorityMode: "nice",
 		CheckpointTimeout: 5 * time.Minute, CheckpointStrikes: 2, MaxCheckpoints: 8, MaxStarts: 8, MaxActions: 200,
-		StartTimeout: 30 * time.Second, Quantile: 0.6, Zone: time.UTC, AccountWeights: []string{}, QOSWeights: []string{},
+		ShareHalfLife: 7 * 24 * time.Hour,
+		StartTimeout:  30 * time.Second, Quantile: 0.6, Zone: time.UTC, AccountWeights: []string{}, QOSWeights: []string{},
 	}
 }
 
@@ -84,6 +93,7 @@ func (c Config) Validate() error {
 		_, _, err := parseWeight(w)
 		bad(err == nil, "account_weights or qos_weights: %v", err)
 	}
+	errs = append(errs, c.validGrants()...)
 	bad(slices.Contains(stages, c.Stage), "stage %q is none of %v", c.Stage, stages)
 	bad(c.CanaryShare >= 0 && c.CanaryShare <= 1, "canary_share %v is not within 0..1", c.CanaryShare)
 	bad(c.Unit >= 5*time.Second && c.Unit <= time.Hour, "unit %v is not within 5s..1h", c.Unit)

@@ -34,7 +34,8 @@ func (b *Bridge) acts(rec *Record) bool {
 
 // makeSnapshot turns what Slurm shows and what we know into the value that a plan is made from. at is the instant of the round.
 func (b *Bridge) makeSnapshot(at time.Time) planner.Snapshot {
-	s := planner.Snapshot{Schema: 1, Now: at, Unit: b.cfg.Unit, SLOUnits: b.cfg.SLOUnits, MaxPreemptions: b.cfg.MaxCheckpoints}
+	s := planner.Snapshot{Schema: 1, Now: at, Unit: b.cfg.Unit, SLOUnits: b.cfg.SLOUnits, MaxPreemptions: b.cfg.MaxCheckpoints,
+		HourlyPreemptions: b.cfg.MaxPreemptionsPerHour, Preempted: b.preempted(at), JobHourlyPreemptions: b.cfg.MaxJobPreemptionsPerHour}
 	planned := make(map[slurm.JobID]bool, len(b.seen.Jobs))
 	s.Jobs = make([]planner.Job, 0, len(b.seen.Jobs))
 	for _, job := range b.seen.Jobs {
@@ -47,6 +48,11 @@ func (b *Bridge) makeSnapshot(at time.Time) planner.Snapshot {
 			planned[job.ID] = true
 		}
 	}
+	s.Accounts = b.accounts(at, planned)
+	factor := shareFactors(s.Accounts)
+	for i := range s.Jobs {
+		s.Jobs[i].ShareFactor = factor[s.Jobs[i].Account]
+	}
 	s.Jobs = append(s.Jobs, b.competitors(planned)...)
 	slices.SortFunc(s.Jobs, func(a, c planner.Job) int { return a.Run.Compare(c.Run) })
 	s.Nodes = b.plannerNodes(s.Jobs, planned)
@@ -58,7 +64,7 @@ func (b *Bridge) plannerJob(at time.Time, rec *Record, job slurm.Job) (planner.J
 	pj := planner.Job{
 		Run: rec.ID(), Name: rec.Name, User: rec.User, Account: rec.Account, QOS: rec.QOS, Class: rec.Class(),
 		Weight:    b.cfg.weightOf(rec.Account, rec.QOS),
-		Submitted: rec.FirstSubmit, WaitingSince: rec.FirstSubmit, Blocked: rec.Blocked, Preemptible: b.preemptible(rec, job), Started: rec.Started,
+		Submitted: rec.FirstSubmit, WaitingSince: rec.FirstSubmit, Blocked: rec.Blocked, Preemptible: b.preemptible(rec, job), Preempted: rec.cuts(at), Started: rec.Started,
 		Needs: needsOf(rec, job), Estimate: rec.Estimate, Elastic: rec.Wish.Elastic(),
 		Asked: rec.Original.GPUs, Attained: rec.gpuSeconds(at),
 	}
@@ -76,7 +82,7 @@ func (b *Bridge) plannerJob(at time.Time, rec *Record, job slurm.Job) (planner.J
 	}
 	switch rec.Phase {
 	case Running, Profiling:
-		pj.State, pj.Current, pj.LeaseUntil = planner.Running, rec.Placement, rec.LeaseUntil
+		pj.State, pj.Current, pj.LeaseUntil = planner.Running, rec.Placement, b.minRun(rec, rec.LeaseUntil)
 	case Starting:
 		// Its GPUs are spoken for although Slurm has not started it yet.
 		pj.State, pj.Current, pj.LeaseUntil = planner.Running, rec.Target.Placement, rec.Target.Until
