@@ -63,7 +63,7 @@ type cycle struct {
 func (c *cycle) count() {
 	c.free, c.soon, c.saving, c.loading = map[string]int{}, map[string]int{}, 0, 0
 	for _, n := range c.b.seen.Nodes {
-		if n.Usable {
+		if _, wakes := n.Power(); n.Usable || wakes {
 			c.free[n.Name] = n.TotalGPUs()
 		}
 	}

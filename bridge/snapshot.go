@@ -55,7 +55,7 @@ func (b *Bridge) makeSnapshot(at time.Time) planner.Snapshot {
 	}
 	s.Jobs = append(s.Jobs, b.competitors(planned)...)
 	slices.SortFunc(s.Jobs, func(a, c planner.Job) int { return a.Run.Compare(c.Run) })
-	s.Nodes = b.plannerNodes(s.Jobs, planned)
+	s.Nodes = b.plannerNodes(at, s.Jobs, planned)
 	return s
 }
 
@@ -148,7 +148,7 @@ func needsOf(rec *Record, job slurm.Job) planner.Needs {
 	q := job.Request
 	n := planner.Needs{
 		GPUType: q.GPUType, Exclusive: q.Exclusive, Partition: rec.Original.Partition, Exclude: slices.Sorted(slices.Values(q.ExcludedNodes)),
-		MemPerNodeMB: q.MemPerNodeMB,
+		MemPerNodeMB: q.MemPerNodeMB, Limit: job.TimeLimit,
 	}
 	cpus, gpus := max(q.CPUs, q.Tasks, 1), max(q.GPUs, 1)
 	if cpus%gpus == 0 {
@@ -246,12 +246,12 @@ func (b *Bridge) ourNode(n slurm.Node) bool {
 }
 
 // plannerNodes are the nodes of the managed partitions, with what jobs outside of the plan hold on them.
-func (b *Bridge) plannerNodes(jobs []planner.Job, planned map[slurm.JobID]bool) []planner.Node {
+func (b *Bridge) plannerNodes(at time.Time, jobs []planner.Job, planned map[slurm.JobID]bool) []planner.Node {
 	down := map[string]bool{}
 	for _, p := range b.seen.Partitions {
 		down[p.Name] = !p.Up
 	}
-	held := b.heldByNode(jobs, planned)
+	held, closings := b.heldByNode(jobs, planned), closingsOf(at, b.seen.Reservations)
 	out := make([]planner.Node, 0, len(b.seen.Nodes))
 	for _, n := range b.seen.Nodes {
 		if !b.ourNode(n) {
@@ -269,9 +269,9 @@ func (b *Bridge) plannerNodes(jobs []planner.Job, planned map[slurm.JobID]bool) 
 				pn.GPUType = g.Type
 			}
 		}
-		if !n.Usable && pn.Why == "" {
-			pn.Why = "state " + strings.ToLower(string(n.State)+"+"+strings.Join(n.Flags, "+"))
-		}
+		b.serviceOf(&pn, n)
+		closings.apply(at, &pn)
+		reservedNow(&pn, n)
 		o := held[n.Name]
 		if o == nil {
 			o = &others{}

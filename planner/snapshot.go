@@ -37,6 +37,12 @@ type Node struct {
 	// Jobs already running there may stay.
 	Usable bool   `json:"usable"`
 	Why    string `json:"why,omitempty"`
+	// Wake is how long a job that is started here now waits until the node is up (0: it is). Why says that it is powered down.
+	Wake time.Duration `json:"wake_ns,omitempty"`
+	// ClosesIn is when a reservation for others or a maintenance begins, from now (0: none is known): whoever could still run then, by his time
+	// limit, is not started here. ClosedFor names it.
+	ClosesIn  time.Duration `json:"closes_in_ns,omitempty"`
+	ClosedFor string        `json:"closed_for,omitempty"`
 	// Other* is held by jobs that are not in the Snapshot (unmanaged running jobs, jobs still completing).
 	OtherGPUs  int   `json:"other_gpus,omitempty"`
 	OtherCPUs  int   `json:"other_cpus,omitempty"`
@@ -128,6 +134,8 @@ type Needs struct {
 	Exclude []string `json:"exclude,omitempty"`
 	// MaxNodes bounds the nodes of a placement (0: no bound).
 	MaxNodes int `json:"max_nodes,omitempty"`
+	// Limit is how long a run of the job may last (0: for ever).
+	Limit time.Duration `json:"limit_ns,omitempty"`
 }
 
 // CPUs is what a share of g GPUs on one node needs.

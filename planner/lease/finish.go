@@ -139,7 +139,7 @@ func (in *instance) reason(j *job, r packed, ji int, d planner.Decision, c crowd
 		if j.Foreign {
 			return planner.Reason{Code: planner.ReasonLetThrough, Text: fmt.Sprintf("%d GPUs are left free for it", r.places[ji].GPUs())}
 		}
-		return planner.Reason{Code: planner.ReasonStarts, Text: fmt.Sprintf("gets %s", r.places[ji])}
+		return planner.Reason{Code: planner.ReasonStarts, Text: fmt.Sprintf("gets %s", r.places[ji]) + in.wakeWhy(r.places[ji])}
 	case planner.Move:
 		return planner.Reason{Code: planner.ReasonStarts, Text: in.movedWhy(j, r.places[ji])}
 	case planner.Stop:

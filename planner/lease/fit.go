@@ -63,7 +63,7 @@ func (x *fitter) share(k, m int, on []planner.Share) bool {
 		}
 		at := face{x.f.gpus[i], x.f.cpus[i], min(1, x.f.tenants[i]), x.f.mem[i]}
 		taken := slices.ContainsFunc(on, func(s planner.Share) bool { return s.Node == in.s.Nodes[i].Name })
-		if taken || !x.f.holds(j, i, o.shape[m]) || in.alikeNodes && slices.Contains(tried, at) {
+		if taken || o.awake && in.nodes[i].wake > 0 || !x.f.holds(j, i, o.shape[m]) || in.alikeNodes && slices.Contains(tried, at) {
 			continue
 		}
 		x.steps++

@@ -109,7 +109,7 @@ func (f *floor) place(j *job, o option) (planner.Placement, bool) {
 			return p, true
 		}
 	}
-	return f.placeOn(j, o.shape, pool.nodes)
+	return f.placeOn(j, o, pool.nodes)
 }
 
 // placeUnderSwitch tries the switches with the fewest free GPUs first.
@@ -125,19 +125,23 @@ func (f *floor) placeUnderSwitch(j *job, o option, switches [][]int) (planner.Pl
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(free[a], free[b]), cmp.Compare(a, b)) })
 	for _, k := range order {
-		if p, ok := f.placeOn(j, o.shape, switches[k]); ok {
+		if p, ok := f.placeOn(j, o, switches[k]); ok {
 			return p, true
 		}
 	}
 	return nil, false
 }
 
-func (f *floor) placeOn(j *job, shape planner.Shape, nodes []int) (planner.Placement, bool) {
+func (f *floor) placeOn(j *job, o option, nodes []int) (planner.Placement, bool) {
+	shape := o.shape
 	used := make([]int, 0, len(shape))
 	for _, g := range shape {
 		best, bestRank := -1, 0
 		for _, i := range nodes {
 			rank, ok := cell.Fit(f.gpus[i], g)
+			if f.in.nodes[i].wake > 0 {
+				rank, ok = f.wakes(i, rank), ok && !o.awake
+			}
 			if ok && (best < 0 || rank < bestRank) && f.holds(j, i, g) && !slices.Contains(used, i) {
 				best, bestRank = i, rank
 				if rank == 0 {

@@ -55,7 +55,7 @@ func (r *packed) growTo(in *instance, ji int, now option, finish float64) bool {
 		if ci < 0 || o.gpus <= now.gpus || o.phi <= now.phi || j.n/o.phi >= finish {
 			continue
 		}
-		if p, ok := r.floor.place(j, o); ok {
+		if p, ok := r.floor.place(j, in.hurried(j, o, tier)); ok {
 			r.choice[ji], r.places[ji] = ci, p
 			r.floor.take(j, p, 1)
 			return true

@@ -29,6 +29,7 @@ type instance struct {
 	jobs   []job
 	alike  int // numbers of like options
 	quotas []planner.Quota
+	wake   float64 // the longest wake of any node
 	// stopCap bounds the jobs stopped or moved; bounded is false when nothing does.
 	stopCap int
 	bounded bool
@@ -51,7 +52,8 @@ type option struct {
 	gpus  int
 	phi   float64 // speed relative to the job's best
 	pool  int
-	like  int // options with the same number need the same of a node set
+	awake bool // no node that has to be woken: the deadline counted on would be lost
+	like  int  // options with the same number need the same of a node set
 }
 
 // column is one way to treat a job, with its reward.
@@ -100,7 +102,8 @@ func newInstance(s planner.Snapshot, cfg Config) *instance {
 	in.stopCap, in.bounded = s.Budget()
 	for i, n := range s.Nodes {
 		in.index[n.Name] = i
-		info := nodeInfo{gpus: n.FreeGPUs(), cpus: n.CPUs - n.OtherCPUs, mem: n.MemMB - n.OtherMemMB, held: n.Held(), usable: n.Usable}
+		info := nodeInfo{gpus: n.FreeGPUs(), cpus: n.CPUs - n.OtherCPUs, mem: n.MemMB - n.OtherMemMB, held: n.Held(), usable: n.Usable, wake: max(0, n.Wake.Seconds()/in.unit)}
+		in.wake = max(in.wake, info.wake)
 		in.nodes = append(in.nodes, info)
 	}
 	x := &poolIndex{in: in, byNeed: map[string][]int{}, bySet: map[string]int{}, byLike: map[string]int{}}
@@ -189,19 +192,21 @@ func (in *instance) options(x *poolIndex, j *job) {
 
 // whyNever tells a job that fits no node set ever from one whose nodes are not available now.
 func (in *instance) whyNever(j *job, speeds []planner.ShapeSpeed) (code, why string) {
+	open := j.Needs
+	open.Limit = time.Nanosecond // what is closed for a while is not never
 	for _, v := range speeds {
 		fits := true
 		for i, g := range v.Shape {
 			hosts := 0
 			for _, n := range in.s.Nodes {
-				if n.GPUs >= g && n.CPUs >= j.Needs.CPUs(g) && n.MemMB >= j.Needs.MemMB(g) && j.Needs.Allows(n) == "" {
+				if n.GPUs >= g && n.CPUs >= j.Needs.CPUs(g) && n.MemMB >= j.Needs.MemMB(g) && open.Allows(n) == "" {
 					hosts++
 				}
 			}
 			fits = fits && hosts > i
 		}
 		if fits {
-			return planner.ReasonFull, "the nodes that could hold it are not usable or are held by others now"
+			return planner.ReasonFull, "the nodes that could hold it are not usable or are held by others now" + in.outOfReach(j, open)
 		}
 	}
 	return planner.ReasonNeverFits, "no set of nodes of this cluster can hold any of its shapes"

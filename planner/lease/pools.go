@@ -15,6 +15,7 @@ type nodeInfo struct {
 	mem        int64
 	held       bool // by others: no exclusive use
 	usable     bool
+	wake       float64 // units until a job that is started here gets a node that is up
 }
 
 // pool is a set of usable nodes of one GPU type that some job may use. Capacity rows exist per pool.
@@ -61,7 +62,8 @@ type poolIndex struct {
 
 // of returns the pools that a job with these needs may use, one per GPU type, by type name.
 func (x *poolIndex) of(n planner.Needs) []int {
-	key := fmt.Sprintf("%q %q %q %q %v %q %q", n.GPUType, n.Partition, n.Features, n.AnyFeature, n.Only == nil, n.Only, n.Exclude)
+	key := fmt.Sprintf("%q %q %q %q %v %q %q %d", n.GPUType, n.Partition, n.Features, n.AnyFeature, n.Only == nil, n.Only, n.Exclude,
+		planner.LimitClass(x.in.s.Nodes, n.Limit))
 	if ps, ok := x.byNeed[key]; ok {
 		return ps
 	}

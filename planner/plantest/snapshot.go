@@ -91,6 +91,8 @@ func drawNodes(t *rapid.T) []planner.Node {
 		n.Partitions = rapid.SampledFrom([][]string{{"gpu"}, {"gpu", "profile"}, nil}).Draw(t, "partitions")
 		n.Features = rapid.SampledFrom([][]string{nil, {"ib"}}).Draw(t, "features")
 		n.Usable = rapid.IntRange(0, 5).Draw(t, "usable") > 0
+		n.Wake = time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 7}).Draw(t, "wake")) * time.Minute
+		n.ClosesIn = time.Duration(rapid.SampledFrom([]int{0, 0, 0, 2}).Draw(t, "closes")) * time.Hour
 		if rapid.IntRange(0, 4).Draw(t, "others") == 0 {
 			n.OtherGPUs = rapid.IntRange(0, n.GPUs+1).Draw(t, "other gpus")
 			n.OtherCPUs = rapid.IntRange(0, n.CPUs).Draw(t, "other cpus")
@@ -145,6 +147,7 @@ func drawNeeds(t *rapid.T, n *planner.Needs, nodes []planner.Node) {
 	n.Exclusive = rapid.IntRange(0, 7).Draw(t, "exclusive") == 0
 	n.Partition = rapid.SampledFrom([]string{"", "", "gpu", "profile", "none"}).Draw(t, "need partition")
 	n.Features = rapid.SampledFrom([][]string{nil, nil, nil, {"ib"}}).Draw(t, "need features")
+	n.Limit = time.Duration(rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "need limit")) * time.Hour
 	n.MaxNodes = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "max nodes")
 	if len(nodes) > 1 && rapid.IntRange(0, 7).Draw(t, "only") == 0 {
 		n.Only = []string{nodes[0].Name, nodes[1].Name}

@@ -300,7 +300,7 @@ type kindKey struct {
 	cpg, cpn                 int
 	mpg, mpn                 int64
 	exclusive, profiler      bool
-	nodes                    int
+	nodes, limit             int
 }
 
 func keyOf(n *planner.Needs) kindKey {
