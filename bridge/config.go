@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"unisched/slurm/topology"
 )
 
 // Stage says for whom the bridge acts. Each stage includes the ones before it.
@@ -64,6 +66,8 @@ type Config struct {
 	ShareHalfLife time.Duration
 	// MaxPreemptionsPerHour bounds the jobs stopped or moved within any hour, MaxJobPreemptionsPerHour how often one of them is (0: no bound).
 	MaxPreemptionsPerHour, MaxJobPreemptionsPerHour int
+	// Network is where nodes hang, for clusters whose nodes do not say so themselves.
+	Network topology.Topology
 	// ResumeTimeout is how long a powered-down node takes to come up, SuspendTimeout how long one takes to go down (slurm.conf has both).
 	ResumeTimeout, SuspendTimeout time.Duration
 	// MinRun is how long every run may go on before it is stopped or moved, whatever its lease.

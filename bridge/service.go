@@ -8,6 +8,7 @@ import (
 
 	"unisched/planner"
 	"unisched/slurm"
+	"unisched/slurm/topology"
 )
 
 // serviceOf says whether a node takes new work, when, and why not, in words: power saving, faults, what its admin wrote.
@@ -87,5 +88,22 @@ func (c closings) apply(at time.Time, pn *planner.Node) {
 func reservedNow(pn *planner.Node, n slurm.Node) {
 	if pn.Usable && n.HasFlag("RESERVED") {
 		pn.Usable, pn.Why = false, "reserved: "+cmp.Or(n.Reservation, "by a reservation that could not be read")
+	}
+}
+
+// wiringOf says where a node hangs, by the site's file, else by the node's own record, and which of its GPUs are in use, when that is told for all of them.
+func (b *Bridge) wiringOf(pn *planner.Node, n slurm.Node) {
+	path := b.cfg.Network.Of(n.Name)
+	if path == nil {
+		path = topology.OfNode(n.Topology)
+	}
+	if len(path) > 0 {
+		pn.Switch = path[0]
+	}
+	if len(path) > 1 {
+		pn.Above = path[1:]
+	}
+	if len(n.GPUs) == 1 && !n.GPUs[0].MIG && len(n.GPUs[0].UsedIndices) == n.GPUs[0].Used {
+		pn.Busy = n.GPUs[0].UsedIndices
 	}
 }

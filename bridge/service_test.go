@@ -8,6 +8,7 @@ import (
 
 	"unisched/planner"
 	"unisched/slurm"
+	"unisched/slurm/topology"
 )
 
 // TestService: whether, when and why not a node takes new work, as the plan sees it (cases 21, 23 and 51).
@@ -53,6 +54,39 @@ func TestService(t *testing.T) {
 			closingsOf(at, c.res).apply(at, &got)
 			reservedNow(&got, c.node)
 			c.want.Name = "n1"
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestWiring: the site's file decides where a node hangs, else the node's own record; GPUs in use are told only when all of them are.
+func TestWiring(t *testing.T) {
+	net, err := topology.Parse("SwitchName=s0 Nodes=n1\nSwitchName=r Switches=s0\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpu := func(used int, indices ...int) []slurm.GPUs {
+		return []slurm.GPUs{{Type: "v", Count: 8, Used: used, UsedIndices: indices}}
+	}
+	for _, c := range []struct {
+		name string
+		node slurm.Node
+		want planner.Node
+	}{
+		{"by the file", slurm.Node{Name: "n1", Topology: "tree:other"}, planner.Node{Switch: "s0", Above: []string{"r"}}},
+		{"by its record", slurm.Node{Name: "n2", Topology: "block:b1:b1..b2"}, planner.Node{Switch: "b1", Above: []string{"b1..b2"}}},
+		{"nobody knows", slurm.Node{Name: "n2"}, planner.Node{}},
+		{"in use", slurm.Node{Name: "n2", GPUs: gpu(2, 1, 4)}, planner.Node{Busy: []int{1, 4}}},
+		{"in use, half of it told", slurm.Node{Name: "n2", GPUs: gpu(2, 1)}, planner.Node{}},
+		{"two types", slurm.Node{Name: "n2", GPUs: append(gpu(1, 1), gpu(1, 1)...)}, planner.Node{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := &Bridge{cfg: Defaults()}
+			b.cfg.Network = net
+			var got planner.Node
+			b.wiringOf(&got, c.node)
 			if d := cmp.Diff(c.want, got); d != "" {
 				t.Error(d)
 			}

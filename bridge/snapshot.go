@@ -270,6 +270,7 @@ func (b *Bridge) plannerNodes(at time.Time, jobs []planner.Job, planned map[slur
 			}
 		}
 		b.serviceOf(&pn, n)
+		b.wiringOf(&pn, n)
 		closings.apply(at, &pn)
 		reservedNow(&pn, n)
 		o := held[n.Name]

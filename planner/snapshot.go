@@ -32,7 +32,11 @@ type Node struct {
 	MemMB      int64    `json:"mem_mb"`
 	Features   []string `json:"features,omitempty"`
 	Partitions []string `json:"partitions,omitempty"`
-	Switch     string   `json:"switch,omitempty"`
+	// Switch is the leaf switch or base block that the node hangs at, Above what is above that, nearest first.
+	Switch string   `json:"switch,omitempty"`
+	Above  []string `json:"above,omitempty"`
+	// Busy are the indices of the GPUs in use now, by whomever; empty when none are or that is not known.
+	Busy []int `json:"busy,omitempty"`
 	// Usable is false for a node that may not take new work (down, drained, reserved, unknown state); Why says so in words.
 	// Jobs already running there may stay.
 	Usable bool   `json:"usable"`

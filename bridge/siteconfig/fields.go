@@ -220,4 +220,6 @@ var fields = []field{
 	span("planner.suspend_timeout", func(s *Site) *time.Duration { return &s.Bridge.SuspendTimeout }),
 	span("planner.min_run", func(s *Site) *time.Duration { return &s.Bridge.MinRun }),
 	span("planner.share_half_life", func(s *Site) *time.Duration { return &s.Bridge.ShareHalfLife }),
+
+	text("topology.file", func(s *Site) *string { return &s.TopologyFile }),
 }

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"cmp"
 	"slices"
 
 	"unisched/planner"
@@ -97,39 +96,19 @@ func (f *floor) fitsOn(j *job, i, g int) bool {
 		!(j.Needs.Exclusive && (f.in.nodes[i].held || f.tenants[i] > 0))
 }
 
-// place finds nodes for an option: under one switch when it spans nodes and one switch can hold it, else anywhere in its pool. Each share
+// place finds nodes for an option: under the smallest switch that can hold it when it spans nodes, else anywhere in its pool. Each share
 // goes where it breaks the smallest block.
 func (f *floor) place(j *job, o option) (planner.Placement, bool) {
 	if !f.within(j, o.gpus) {
 		return nil, false
 	}
 	pool := &f.in.pools[o.pool]
-	if len(o.shape) > 1 && len(pool.switches) > 0 {
-		if p, ok := f.placeUnderSwitch(j, o, pool.switches); ok {
+	if len(o.shape) > 1 && len(pool.groups) > 0 {
+		if p, ok := f.placeTogether(j, o, pool); ok {
 			return p, true
 		}
 	}
 	return f.placeOn(j, o, pool.nodes)
-}
-
-// placeUnderSwitch tries the switches with the fewest free GPUs first.
-func (f *floor) placeUnderSwitch(j *job, o option, switches [][]int) (planner.Placement, bool) {
-	free, order := make([]int, len(switches)), make([]int, 0, len(switches))
-	for k, nodes := range switches {
-		for _, i := range nodes {
-			free[k] += max(0, f.gpus[i])
-		}
-		if free[k] >= o.gpus {
-			order = append(order, k)
-		}
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(free[a], free[b]), cmp.Compare(a, b)) })
-	for _, k := range order {
-		if p, ok := f.placeOn(j, o, switches[k]); ok {
-			return p, true
-		}
-	}
-	return nil, false
 }
 
 func (f *floor) placeOn(j *job, o option, nodes []int) (planner.Placement, bool) {
@@ -139,6 +118,10 @@ func (f *floor) placeOn(j *job, o option, nodes []int) (planner.Placement, bool)
 		best, bestRank := -1, 0
 		for _, i := range nodes {
 			rank, ok := cell.Fit(f.gpus[i], g)
+			rank <<= 1
+			if ok && f.scattered(i, g) {
+				rank++
+			}
 			if f.in.nodes[i].wake > 0 {
 				rank, ok = f.wakes(i, rank), ok && !o.awake
 			}

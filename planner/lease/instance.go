@@ -104,6 +104,7 @@ func newInstance(s planner.Snapshot, cfg Config) *instance {
 		in.index[n.Name] = i
 		info := nodeInfo{gpus: n.FreeGPUs(), cpus: n.CPUs - n.OtherCPUs, mem: n.MemMB - n.OtherMemMB, held: n.Held(), usable: n.Usable, wake: max(0, n.Wake.Seconds()/in.unit)}
 		in.wake = max(in.wake, info.wake)
+		info.align(n)
 		in.nodes = append(in.nodes, info)
 	}
 	x := &poolIndex{in: in, byNeed: map[string][]int{}, bySet: map[string]int{}, byLike: map[string]int{}}

@@ -88,6 +88,10 @@ func drawNodes(t *rapid.T) []planner.Node {
 		n.CPUs, n.MemMB = 4*n.GPUs, int64(n.GPUs)*1000
 		n.GPUType = rapid.SampledFrom([]string{"", "", "h", "v"}).Draw(t, "type")
 		n.Switch = rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "switch")
+		if n.Switch != "" {
+			n.Above = rapid.SampledFrom([][]string{nil, {"m"}, {"m", "root"}}).Draw(t, "above")
+		}
+		n.Busy = rapid.SampledFrom([][]int{nil, {0}, {1, 4}, {-1, 99}}).Draw(t, "busy")
 		n.Partitions = rapid.SampledFrom([][]string{{"gpu"}, {"gpu", "profile"}, nil}).Draw(t, "partitions")
 		n.Features = rapid.SampledFrom([][]string{nil, {"ib"}}).Draw(t, "features")
 		n.Usable = rapid.IntRange(0, 5).Draw(t, "usable") > 0
