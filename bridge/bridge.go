@@ -100,11 +100,12 @@ type Bridge struct {
 	blind    bool      // it has lasted too long: every job is given back
 	quiet    int       // cycles during which nothing disruptive is done
 	paused   bool
-	handsOff bool      // no daemon runs: on nobody is acted, whatever was changed is given back at once
-	boundary time.Time // the last unit boundary that had its round
-	rounded  time.Time // the last round
-	wake     string    // why the next round should come early
-	freeGPUs int       // at the last look
+	handsOff bool                 // no daemon runs: on nobody is acted, whatever was changed is given back at once
+	boundary time.Time            // the last unit boundary that had its round
+	rounded  time.Time            // the last round
+	wake     string               // why the next round should come early
+	freeGPUs int                  // at the last look
+	limits   map[string]limitMemo // limits of Slurm found by trying, by the group that shares them
 	plan     planner.Plan
 	snapshot planner.Snapshot
 	counts   ActionCounts

@@ -63,7 +63,7 @@ type cycle struct {
 func (c *cycle) count() {
 	c.free, c.soon, c.saving, c.loading = map[string]int{}, map[string]int{}, 0, 0
 	for _, n := range c.b.seen.Nodes {
-		if n.Usable {
+		if _, wakes := n.Power(); n.Usable || wakes {
 			c.free[n.Name] = n.TotalGPUs()
 		}
 	}
@@ -272,6 +272,9 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 		why = "somebody else got its GPUs"
 	}
 	rec.BlockedTill = c.now
+	if !gone && !held && limitReason(job.Reason) {
+		c.b.learnLimit(c.now, job)
+	}
 	if !gone {
 		rec.BlockedTill, rec.Blocked = c.now.Add(max(3*c.b.cfg.Poll, backoff(rec.StartFailures))), why
 		rec.StartFailures++

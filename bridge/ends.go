@@ -122,7 +122,7 @@ func (b *Bridge) runOver(now time.Time, rec *Record, at time.Time) {
 	if !run.Start.IsZero() && at.After(run.Start) {
 		rec.GPUSeconds += at.Sub(run.Start).Seconds() * float64(rec.Placement.GPUs())
 		rec.LastOnGPUs = at
-		rec.Stays = keep(rec.Stays, maxStays, Stay{rec.Restart, run.Start, at, rec.Placement, run.Profile})
+		rec.Stays = keep(rec.Stays, maxStays, Stay{rec.Restart, run.Start, at, rec.Placement, run.Profile, rec.Phase == Checkpointing && !run.Profile})
 	}
 	if rec.Phase == Checkpointing && !run.Signalled.IsZero() && at.After(run.Signalled) {
 		s := estimator.SRSample{GPUs: rec.Placement.GPUs(), Nodes: len(rec.Placement), Seconds: at.Sub(run.Signalled).Seconds(),

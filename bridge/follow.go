@@ -14,6 +14,7 @@ import (
 // follow brings the records in line with what Slurm shows: admits new jobs, follows the phases of the known ones, and ends
 // those that are over. Slurm's word always wins.
 func (b *Bridge) follow(now time.Time, s slurm.State) {
+	b.forgetLimits(now)
 	present := make(map[slurm.JobID]bool, len(s.Jobs))
 	for _, job := range s.Jobs {
 		present[job.ID] = true

@@ -180,6 +180,7 @@ type Stay struct {
 	To        time.Time         `json:"to,omitzero"` // zero: still there
 	Placement planner.Placement `json:"placement"`
 	Profile   bool              `json:"profile,omitempty"`
+	Cut       bool              `json:"cut,omitempty"` // the plan ended it
 }
 
 // clockSkew is what the clocks of nodes may be behind ours.

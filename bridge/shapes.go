@@ -132,7 +132,7 @@ func (b *Bridge) gpusPerNode(partition string) int {
 			continue
 		}
 		any = max(any, n.TotalGPUs())
-		if n.Usable {
+		if _, wakes := n.Power(); n.Usable || wakes {
 			best = max(best, n.TotalGPUs())
 		}
 	}

@@ -29,6 +29,8 @@ type Site struct {
 	Slurm   Slurm
 	Daemon  Daemon
 	Planner Planner
+	// TopologyFile describes the network of a cluster whose nodes do not, in the syntax of topology.conf. Empty: none.
+	TopologyFile string
 }
 
 // Slurm says how the cluster is reached.
@@ -121,6 +123,7 @@ func (s Site) Validate() error {
 	bad((d.TLSCertFile == "") == (d.TLSKeyFile == ""), "daemon.tls_cert_file and tls_key_file go together")
 	bad(slices.Contains([]string{"debug", "info", "warn", "error"}, d.LogLevel), "daemon.log_level %q is none of debug, info, warn, error", d.LogLevel)
 
+	bad(s.TopologyFile == "" || filepath.IsAbs(s.TopologyFile), "topology.file %q is not absolute", s.TopologyFile)
 	p := s.Planner
 	bad(p.SolverLimit >= 10*time.Millisecond && p.SolverLimit <= s.Bridge.Unit, "planner.solver_limit %v is not within 10ms..bridge.unit", p.SolverLimit)
 	bad(p.RewardRatio >= 1 && p.RewardRatio <= 1e6, "planner.reward_ratio %v is not within 1..1e6", p.RewardRatio)
