@@ -70,6 +70,7 @@ func TestScripts(t *testing.T) {
 			}
 			bad := view()
 			bad.Trouble, bad.At, bad.Suspect = "slurmrestd: connection refused", noon.Add(-5*time.Minute), "nodes dropped from 9 to 2"
+			bad.Standstills = []bridge.Standstill{{Partition: "gpu", Since: noon.Add(-time.Minute), Until: noon.Add(9 * time.Minute), Why: "job 9 ended as CANCELLED"}}
 			if err := serve(e, "c.sock", view(), true); err != nil {
 				return err
 			}
