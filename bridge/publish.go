@@ -45,7 +45,7 @@ func (b *Bridge) publish(now time.Time) {
 
 func (b *Bridge) gpuCount() GPUCount {
 	var g GPUCount
-	ours := map[string]bool{}
+	ours, used := map[string]bool{}, map[string]int{}
 	for _, n := range b.seen.Nodes {
 		if b.ourNode(n) && n.Usable {
 			g.Total += n.TotalGPUs()
@@ -58,6 +58,7 @@ func (b *Bridge) gpuCount() GPUCount {
 		}
 		rec := b.records[j.ID]
 		for _, a := range j.NodeGPUs {
+			used[a.Node] += a.Count
 			switch {
 			case !ours[a.Node]:
 			case rec != nil && rec.Phase.OnGPUs():
@@ -68,6 +69,11 @@ func (b *Bridge) gpuCount() GPUCount {
 		}
 	}
 	g.Free = max(g.Total-g.Managed-g.Other, 0)
+	for _, n := range b.seen.Nodes {
+		if used := used[n.Name]; ours[n.Name] && n.Usable && used > 0 {
+			g.Holes += max(n.TotalGPUs()-used, 0)
+		}
+	}
 	return g
 }
 

@@ -44,6 +44,8 @@ type GPUCount struct {
 	Managed int `json:"managed"`
 	Other   int `json:"other"`
 	Free    int `json:"free"`
+	// Holes are the free ones on nodes that are in use in part.
+	Holes int `json:"holes"`
 }
 
 // PhaseCount is the number of jobs in a phase.
