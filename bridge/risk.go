@@ -18,9 +18,9 @@ const (
 	RiskPlan      Risk = "plan"       // the plan expects its end after its last deadline
 )
 
-// Risk says what speaks against the job, "" when nothing does, and by how much its last deadline would be missed where that is known.
-func (j JobView) Risk() (Risk, time.Duration) {
-	last := j.LastDeadline()
+// RiskKind says what speaks against the job, "" when nothing does, and by how much its last deadline would be missed where that is known.
+func (j *JobView) RiskKind() (Risk, time.Duration) {
+	last := j.DueLast()
 	switch {
 	case j.Phase == Unmanaged || j.Phase == Released:
 	case j.Phase.Ended():
@@ -40,8 +40,8 @@ func (j JobView) Risk() (Risk, time.Duration) {
 	return "", 0
 }
 
-// LastDeadline is the last instant at which finishing is worth anything, zero for a job without deadlines.
-func (j JobView) LastDeadline() time.Time {
+// DueLast is the last instant at which finishing is worth anything, zero for a job without deadlines.
+func (j *JobView) DueLast() time.Time {
 	if len(j.Tiers) == 0 {
 		return time.Time{}
 	}

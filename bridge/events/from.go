@@ -21,7 +21,7 @@ func OfChange(at time.Time, c news.Change) []Event {
 	for _, e := range c.Events {
 		out = append(out, Event{At: e.At, Level: "info", What: e.What, Job: c.Job.ID, Run: e.Run, Text: e.Text})
 	}
-	risk, _ := c.Job.Risk()
+	risk, _ := c.Job.RiskKind()
 	add := func(is bool, what string) {
 		if is {
 			out = append(out, Event{At: at, Level: "warn", What: what, Job: c.Job.ID, Run: c.Job.Restart, Text: string(risk)})

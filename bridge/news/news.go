@@ -85,7 +85,7 @@ func (w *Watcher) Next(v *bridge.View) []Change {
 // before is what of a job in the first view was so before the daemon began.
 func (w *Watcher) before(j *bridge.JobView, at time.Time) state {
 	s := state{preemptions: j.Preemptions, strikes: j.Strikes, risk: atRisk(j), ended: j.Phase.Ended() && j.Ended.Before(w.since)}
-	s.missed = missed(j, at) && (s.ended || j.LastDeadline().Before(w.since))
+	s.missed = missed(j, at) && (s.ended || j.DueLast().Before(w.since))
 	for _, e := range j.Events {
 		if e.At.Before(w.since) {
 			s.event = max(s.event, e.N)
@@ -128,13 +128,13 @@ func atRisk(j *bridge.JobView) bool {
 	if len(j.Tiers) == 0 || j.Phase.Ended() {
 		return false
 	}
-	r, _ := j.Risk()
+	r, _ := j.RiskKind()
 	return r != ""
 }
 
 // missed reports whether the last deadline of a job of ours has passed unmet.
 func missed(j *bridge.JobView, now time.Time) bool {
-	last := j.LastDeadline()
+	last := j.DueLast()
 	switch {
 	case last.IsZero() || j.Phase == bridge.Unmanaged || j.Phase == bridge.Released || j.Phase == bridge.Cancelled:
 		return false

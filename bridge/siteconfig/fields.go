@@ -214,4 +214,14 @@ var fields = []field{
 	list("planner.account_weights", func(s *Site) *[]string { return &s.Bridge.AccountWeights }),
 	list("planner.qos_weights", func(s *Site) *[]string { return &s.Bridge.QOSWeights }),
 	real("planner.reward_ratio", func(s *Site) *float64 { return &s.Planner.RewardRatio }),
+
+	text("metrics.listen", func(s *Site) *string { return &s.Metrics.Listen }),
+
+	list("notify.command", func(s *Site) *[]string { return &s.Notify.Command }),
+	text("notify.webhook", func(s *Site) *string { return &s.Notify.Webhook }),
+	text("notify.webhook_token_file", func(s *Site) *string { return &s.Notify.TokenFile }),
+	list("notify.on", func(s *Site) *[]string { return &s.Notify.On }),
+	span("notify.timeout", func(s *Site) *time.Duration { return &s.Notify.Timeout }),
+	span("notify.repeat", func(s *Site) *time.Duration { return &s.Notify.Repeat }),
+	whole("notify.per_hour", func(s *Site) *int { return &s.Notify.PerHour }),
 }

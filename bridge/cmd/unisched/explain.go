@@ -10,18 +10,25 @@ import (
 
 // risk says in words why a job will not do what its user wants, "" when nothing speaks against it.
 func risk(j bridge.JobView) string {
-	kind, by := j.Risk()
-	switch kind {
-	case bridge.RiskMissed:
-		return "no deadline was met"
-	case bridge.RiskNeverFits:
+	last := lastDeadline(j)
+	switch {
+	case j.Phase == bridge.Unmanaged || j.Phase == bridge.Released:
+		return ""
+	case j.Phase.Ended():
+		if j.Met != nil && *j.Met < 0 {
+			return "no deadline was met"
+		}
+		return ""
+	case j.Target.Reason.Code == planner.ReasonNeverFits:
 		return "no set of nodes of this cluster can ever hold it"
-	case bridge.RiskLate:
+	case j.Target.Reason.Code == planner.ReasonLate:
 		return "no deadline of it can be met any more"
-	case bridge.RiskNoSlack:
-		return fmt.Sprintf("even without a pause it would end %s after its last deadline", span(by))
-	case bridge.RiskPlan:
-		return fmt.Sprintf("the plan expects its end %s after its last deadline", span(by))
+	case last.IsZero():
+		return ""
+	case j.Laxity < 0:
+		return fmt.Sprintf("even without a pause it would end %s after its last deadline", span(-j.Laxity))
+	case !j.Forecast.IsZero() && j.Forecast.After(last):
+		return fmt.Sprintf("the plan expects its end %s after its last deadline", span(j.Forecast.Sub(last)))
 	}
 	return ""
 }
