@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -237,17 +236,4 @@ func (i *instant) age(now func() time.Time) func() float64 {
 		}
 		return now().Sub(time.Unix(0, ns)).Seconds()
 	}
-}
-
-// Names are the names of all families, as they are shown, in order. Those of the process itself are among them.
-func (m *Metrics) Names() ([]string, error) {
-	families, err := m.reg.Gather()
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	var out []string
-	for _, f := range families {
-		out = append(out, f.GetName())
-	}
-	return out, nil
 }
