@@ -61,6 +61,10 @@ type Note struct {
 	Job   slurm.JobID // 0: not about one job
 	Plan  string
 	Text  string
+	// Action is the journal's id of the action that the line is about, "" when it is about none; Kind is its name, Outcome what is known of its call.
+	Action  string
+	Kind    string
+	Outcome Outcome
 }
 
 // Parts are what a Bridge is made of. Cluster, Policy and Memory must be set.
@@ -94,11 +98,12 @@ type Bridge struct {
 	seen     slurm.State // the newest good snapshot
 	trouble  string
 	suspect  string
-	unsaved  string    // why the journal cannot be written, "" when it can
-	since    time.Time // when that began
-	noReturn string    // why whoever is preempted might not come back, "" when they do
-	blind    bool      // it has lasted too long: every job is given back
-	quiet    int       // cycles during which nothing disruptive is done
+	unsaved  string                 // why the journal cannot be written, "" when it can
+	since    time.Time              // when that began
+	still    map[string]*standstill // by partition: whoever is preempted might not come back
+	acted    int                    // actions of this cycle
+	blind    bool                   // it has lasted too long: every job is given back
+	quiet    int                    // cycles during which nothing disruptive is done
 	paused   bool
 	handsOff bool                 // no daemon runs: on nobody is acted, whatever was changed is given back at once
 	boundary time.Time            // the last unit boundary that had its round
@@ -147,7 +152,7 @@ func New(cfg Config, parts Parts, from Restored) (*Bridge, error) {
 // Step is one cycle: observe, estimate, plan, check, apply. An error means that Slurm could not be read, or the journal not be
 // written; nothing was changed then but what gives jobs back, and the next Step may come as usual.
 func (b *Bridge) Step(ctx context.Context, now time.Time) error {
-	b.cycle++
+	b.cycle, b.acted = b.cycle+1, 0
 	defer func() { b.last = now }()
 
 	// 1. Observe: what people ordered, what Slurm shows, what the nodes report.

@@ -122,3 +122,6 @@ func (c Config) Validate() error {
 	bad(c.Zone != nil, "zone is not set")
 	return errors.Join(errs...)
 }
+
+// Stages are all stages, each including those before it.
+func Stages() []Stage { return slices.Clone(stages) }

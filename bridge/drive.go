@@ -202,6 +202,7 @@ func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 		return nil
 	}
 	rec.Strikes++
+	c.b.counts.CheckpointsUnconfirmed++
 	rec.Target = Target{}
 	rec.Run.Signalled, rec.Run.Extended = time.Time{}, true
 	why := fmt.Sprintf("signal-ineffective: no checkpoint within %v of the signal (%d of %d strikes)", c.b.cfg.CheckpointTimeout, rec.Strikes, c.b.cfg.CheckpointStrikes)
@@ -358,7 +359,7 @@ func (c *cycle) starts(ctx context.Context) error {
 	for i, rec := range chosen {
 		now, soon := c.room(rec.Target.Placement)
 		soon = soon && !c.tooSoon(rec)
-		if b.suspect != "" || !soon || b.noReturn != "" && rec.Profile.Needed() || c.loading >= b.cfg.MaxStarts {
+		if b.suspect != "" || !soon || rec.Profile.Needed() && b.stopped(rec.Original.Partition) != "" || c.loading >= b.cfg.MaxStarts {
 			if rec.Phase != Requeueing {
 				waiting = append(waiting, rec)
 			}

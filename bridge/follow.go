@@ -45,6 +45,7 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 		// Slurm forgets a job MinJobAge after its end: it ended while nobody was looking.
 		b.end(now, rec, Completed, now, endUnseen)
 	}
+	b.watchLost(now)
 }
 
 // endUnseen is the exit of a job that ended while nobody was looking: neither when nor how is known.
@@ -71,6 +72,9 @@ const maxPast = 1000
 
 // bury moves a record to the past.
 func (b *Bridge) bury(rec *Record) {
+	if !rec.LostSince.IsZero() {
+		b.judgeLost(b.seen.At, rec)
+	}
 	delete(b.records, rec.Job)
 	b.order = nil
 	if rec.Phase == Unmanaged {
@@ -229,13 +233,15 @@ func placementOf(job slurm.Job) planner.Placement {
 func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 	if rec.Phase.OnGPUs() || job.Restarts != rec.Restart {
 		rec.loops(now)
-		if rec.Rerun && b.noReturn != "" {
-			b.noReturn = ""
-			b.log(now, "info", "no-return", rec.Job, "it came back: preemptions are possible again")
+		if rec.Rerun || rec.Phase == Checkpointing {
+			b.cameBack(now, rec)
 		}
 		at := job.Submit // a requeue sets the submit time, when the nodes are done with the run
 		if !at.After(rec.Run.Start) {
 			at = now
+		}
+		if rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() && !rec.Run.answered() {
+			b.counts.CheckpointsConfirmed++ // by the agreed exit code
 		}
 		b.runOver(now, rec, at)
 		rec.Restart, rec.Rerun, rec.RerunTries = job.Restarts, false, 0

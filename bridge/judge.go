@@ -30,6 +30,7 @@ func (b *Bridge) judge(now time.Time, s slurm.State) {
 		why = b.unsaved
 	case why != "":
 		b.quiet = max(b.quiet, 2)
+		b.counts.Suspect++
 		b.log(now, "warn", "suspect-snapshot", 0, "%s", why)
 	case b.quiet > 0:
 		b.quiet--

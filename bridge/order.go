@@ -88,6 +88,9 @@ func (b *Bridge) obey(now time.Time, o Order) (string, error) {
 		b.paused = o.Kind == OrderPause
 		b.audit = append(b.audit, entry(now, kindPaused, "paused", b.paused))
 		b.rouse("an order")
+		if !b.paused {
+			b.still = nil // whoever resumes has seen to it that jobs come back
+		}
 		if b.paused {
 			return "paused: every job is given back to Slurm", nil
 		}

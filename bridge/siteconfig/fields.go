@@ -222,4 +222,14 @@ var fields = []field{
 	span("planner.share_half_life", func(s *Site) *time.Duration { return &s.Bridge.ShareHalfLife }),
 
 	text("topology.file", func(s *Site) *string { return &s.TopologyFile }),
+
+	text("metrics.listen", func(s *Site) *string { return &s.Metrics.Listen }),
+
+	list("notify.command", func(s *Site) *[]string { return &s.Notify.Command }),
+	text("notify.webhook", func(s *Site) *string { return &s.Notify.Webhook }),
+	text("notify.webhook_token_file", func(s *Site) *string { return &s.Notify.TokenFile }),
+	list("notify.on", func(s *Site) *[]string { return &s.Notify.On }),
+	span("notify.timeout", func(s *Site) *time.Duration { return &s.Notify.Timeout }),
+	span("notify.repeat", func(s *Site) *time.Duration { return &s.Notify.Repeat }),
+	whole("notify.per_hour", func(s *Site) *int { return &s.Notify.PerHour }),
 }

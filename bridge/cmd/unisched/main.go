@@ -29,7 +29,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, now: time.Now, zone: time.Local,
-		policy: newPolicy, release: releaseDead}
+		policy: newPolicy, release: releaseDead, logs: systemLog}
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
 
@@ -52,6 +52,7 @@ type app struct {
 
 	policy  func(siteconfig.Site, func() time.Time) bridge.Policy
 	release releaser
+	logs    func(context.Context) ([]byte, error) // the end of the daemon's log; nil: none
 
 	output, config, socket string // flags
 }
@@ -117,7 +118,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.statusCommand(), a.jobsCommand(), a.jobCommand(), a.explainCommand(), a.planCommand(), a.lintCommand(),
 		a.parseCommand(), a.releaseCommand(), a.orderCommand(bridge.OrderPause), a.orderCommand(bridge.OrderResume),
 		a.configCommand(), a.evalCommand(), a.reportCommand(), a.benchCommand(), a.simCommand(),
-		a.versionCommand())
+		a.eventsCommand(), a.debugCommand(), a.versionCommand())
 	return root
 }
 
