@@ -118,7 +118,7 @@ func (b *Bridge) unmanageable(job slurm.Job, wish comment.Wish) error {
 // planProfile decides whether and how a new job is measured (system: profiling takes at most two GPUs).
 func (b *Bridge) planProfile(rec *Record, job slurm.Job) {
 	p := &rec.Profile
-	shapes := b.shapes(rec, job)
+	shapes := b.shapesOf(rec)
 	limit := job.TimeLimit
 	switch {
 	case b.cfg.ProfilePartition == "":

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"unisched/bridge/journal"
@@ -20,9 +21,30 @@ import (
 type lore struct {
 	fabric  estimator.Fabric
 	history estimator.History
-	version int64 // rises when estimates made before are out of date
-	dirty   bool  // the fabric differs from the journal's
-	lessons int   // taught since the last round
+	// speeds and costs rise when estimates made before are out of date in what they say of step times, or of suspensions.
+	speeds, costs int64
+	at            time.Time   // the beginning of the unit in which the versions last rose
+	dirty         bool        // the fabric differs from the journal's
+	taught        bool        // in its step times
+	lessons       int         // taught since the last round
+	turn          slurm.JobID // the last one that the lore has reached
+	// ready are the fits of the fabric as it was at these versions.
+	ready    *estimator.Ready
+	readyFor [2]int64
+}
+
+// fits are the fits of the fabric, made once a version.
+func (b *Bridge) fits() *estimator.Ready {
+	l := &b.lore
+	if v := [2]int64{l.speeds, l.costs}; l.ready == nil || l.readyFor != v {
+		l.ready, l.readyFor = l.fabric.Ready(), v
+	}
+	return l.ready
+}
+
+// concerns reports whether what others taught about step times says anything about the job: not when it is a job of one GPU.
+func (l *lore) concerns(rec *Record) bool {
+	return rec.made.speeds < 0 || slices.ContainsFunc(rec.Estimate.Speeds, func(s planner.ShapeSpeed) bool { return s.Shape.GPUs() > 1 })
 }
 
 // Taught says what of a job has gone into the lore.
@@ -118,12 +140,16 @@ func (b *Bridge) skipProfiled(now time.Time, rec *Record) {
 	}
 }
 
-// learn teaches the fabric, once a round, what running jobs have measured since: each when it has seen another shape or twice the iterations, at most maxLessons of them.
+// learn teaches the fabric, once a unit, what running jobs have measured since: each when it has seen another shape or twice the iterations, at most maxLessons of them.
 func (b *Bridge) learn(now time.Time) {
 	b.lore.lessons = 0
+	edge := now.Truncate(b.cfg.Unit)
+	if !edge.After(b.lore.at) {
+		return
+	}
+	b.lore.at = edge
 	left, leases := maxLessons, 0
-	for _, id := range b.ids() {
-		rec := b.records[id]
+	for _, rec := range b.known() {
 		if left > 0 && rec.Phase.Ours() && b.teach(now, rec) {
 			left--
 		}
@@ -135,9 +161,11 @@ func (b *Bridge) learn(now time.Time) {
 	if !b.lore.dirty {
 		return
 	}
-	b.lore.version++
+	if b.lore.costs++; b.lore.taught {
+		b.lore.speeds++
+	}
 	b.audit = append(b.audit, entry(now, kindFabric, "fabric", b.lore.fabric))
-	b.lore.dirty = false
+	b.lore.dirty, b.lore.taught = false, false
 }
 
 // teach gives the fabric the lesson of one job. It returns false when the job has nothing new.
@@ -146,7 +174,10 @@ func (b *Bridge) teach(now time.Time, rec *Record) bool {
 	if n := min(rec.Taught.ResumesDue, len(rec.Resumes)); n > 0 {
 		o.NewResumes = rec.Resumes[len(rec.Resumes)-n:]
 	}
-	shapes, doublings := weigh(rec.Samples)
+	shapes, doublings := rec.Taught.Shapes, rec.Taught.Doublings
+	if estimator.Teaches(rec.Samples) {
+		shapes, doublings = weigh(rec.Samples)
+	}
 	grown := shapes > rec.Taught.Shapes || doublings > rec.Taught.Doublings
 	if !grown && len(o.NewResumes) == 0 {
 		return false
@@ -156,7 +187,7 @@ func (b *Bridge) teach(now time.Time, rec *Record) bool {
 		o.Job.Resumes, o.Job.Checkpoints = nil, nil
 	}
 	b.lore.fabric = b.lore.fabric.Learn(o, now)
-	b.lore.dirty = true
+	b.lore.dirty, b.lore.taught = true, b.lore.taught || grown
 	rec.Taught.Shapes, rec.Taught.Doublings, rec.Taught.ResumesDue = shapes, doublings, 0
 	rec.dirty = true
 	return true
@@ -287,16 +318,24 @@ func metAt(rec *Record) int64 {
 func (b *Bridge) store(now time.Time, k estimator.Key, j estimator.Job, end int64) {
 	old := b.lore.history.Pasts
 	b.lore.history = b.lore.history.Remember(k, j, end, now)
-	b.lore.version++
+	for _, rec := range b.records {
+		if rec.Key.User == k.User && rec.Key.Script == k.Script && rec.Key.GPUType == k.GPUType && strings.HasPrefix(k.Name, rec.Key.Name) {
+			rec.made.speeds = -1 // one of its kind, or with the same target
+		}
+	}
 	if p, ok := b.lore.history.Find(k, now); ok {
 		b.audit = append(b.audit, entry(now, kindPast, pastKey(k), p))
 	}
-	if len(b.lore.history.Pasts) >= len(old)+1 {
+	kept := b.lore.history.Pasts
+	if len(kept) >= len(old)+1 {
 		return
 	}
-	for _, p := range old { // aged out, or one too many
-		if _, kept := slices.BinarySearchFunc(b.lore.history.Pasts, p.Key, func(p estimator.Past, k estimator.Key) int { return p.Key.Compare(k) }); !kept {
-			b.audit = append(b.audit, journal.Entry{Kind: kindPast, Key: pastKey(p.Key), At: now.UTC(), Data: []byte("null")})
+	for i := range old { // aged out, or one too many; both lists are sorted by key
+		for len(kept) > 0 && kept[0].Key.Compare(old[i].Key) < 0 {
+			kept = kept[1:]
+		}
+		if len(kept) == 0 || kept[0].Key != old[i].Key {
+			b.audit = append(b.audit, journal.Entry{Kind: kindPast, Key: pastKey(old[i].Key), At: now.UTC(), Data: []byte("null")})
 		}
 	}
 }

@@ -98,6 +98,11 @@ type Record struct {
 	dirty bool
 	made  madeFrom // of Estimate
 	left  leftTime // derived from Estimate
+	// shown is the job as the snapshot of cycle shownIn has it; shapes are those of shapeKey.
+	shown    *slurm.Job
+	shownIn  int64
+	shapes   []planner.Shape
+	shapeKey shapeKey
 }
 
 // Original holds the values to restore: the job as its user submitted it.

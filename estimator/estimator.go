@@ -127,8 +127,12 @@ var unknownRun = planner.Interval{Low: 300, Mid: 7200, High: 86400}
 
 // Estimate answers for one job. It never fails: Basis says where the numbers come from, and a job of which nothing is known gets the interval that
 // its time limit allows. now is only used to count the lease slots before the deadline.
-func (f Fabric) Estimate(j Job, now time.Time) planner.Estimate {
-	post := f.speed(j, maxSamples)
+func (f Fabric) Estimate(j Job, now time.Time) planner.Estimate { return f.Ready().Estimate(j, now) }
+
+// Estimate is [Fabric.Estimate] without the work that is the same for every job.
+func (r *Ready) Estimate(j Job, now time.Time) planner.Estimate {
+	f := r.fabric
+	post := f.speed(&r.prior, j, maxSamples)
 	est := planner.Estimate{Reaches: 1, Unsaved: finiteOr(j.UnsavedSeconds, 0)}
 	est.Speeds = post.speeds(j)
 	left := f.iterationsLeft(j)
@@ -136,7 +140,7 @@ func (f Fabric) Estimate(j Job, now time.Time) planner.Estimate {
 	if !post.measured || !left.known {
 		f.fromTime(j, &est, post, left)
 	}
-	est.Resume, est.Checkpoint = f.resume(j), f.checkpoint(j)
+	est.Resume, est.Checkpoint = r.Costs(j)
 	est.Suspensions = f.suspensions(j, est, now)
 	est.Basis = basis(j, post, left)
 	settle(&est)
