@@ -47,7 +47,7 @@ func (c *cycle) each(ctx context.Context, p pass) error {
 type cycle struct {
 	b       *Bridge
 	now     time.Time
-	left    int // writes
+	left    int            // writes
 	saving  int            // checkpoints in progress
 	loading int            // starts without a sign of life
 	free    map[string]int // GPUs free now by node, less what starting jobs will take

@@ -15,9 +15,8 @@ import (
 // madeFrom is what an estimate was made from: as long as it stays the same, only time and progress have to be brought up to date.
 type madeFrom struct {
 	input estimateInput
-	// speeds and costs are the versions of the lore.
-	speeds, costs int64
-	iter          int64
+	lore  versions
+	iter  int64
 }
 
 // estimateInput is what of a job an estimate depends on.
@@ -78,7 +77,7 @@ func (b *Bridge) estimate(now time.Time, round bool) {
 		case len(rec.Estimate.Speeds) == 0 || in != rec.made.input:
 			b.fit(now, rec, in)
 			continue
-		case behind && rec.made.speeds != b.lore.speeds && b.lore.concerns(rec):
+		case behind && b.lore.concerns(rec):
 			renewed++
 			b.fit(now, rec, in)
 			b.lore.turn = rec.Job
@@ -99,7 +98,7 @@ func (b *Bridge) estimate(now time.Time, round bool) {
 
 // behind reports whether the lore has grown since the estimate was made.
 func (b *Bridge) behind(rec *Record) bool {
-	return b.parts.Estimator == nil && (rec.made.speeds != b.lore.speeds || rec.made.costs != b.lore.costs)
+	return b.parts.Estimator == nil && rec.made.lore != b.lore.version
 }
 
 // inTurn are the records in order; in a round they begin after the one that the lore reached last.
@@ -129,7 +128,7 @@ func (b *Bridge) advance(now time.Time, rec *Record, grown bool) {
 // refreshCosts renews what suspending costs, when nothing else of an estimate can have changed.
 func (b *Bridge) refreshCosts(now time.Time, rec *Record) {
 	rec.Estimate.Resume, rec.Estimate.Checkpoint = b.fits().Costs(b.estimatorJob(now, rec))
-	rec.made.speeds, rec.made.costs = b.lore.speeds, b.lore.costs
+	rec.made.lore = b.lore.version
 }
 
 // fit makes an estimate anew.
@@ -140,7 +139,7 @@ func (b *Bridge) fit(now time.Time, rec *Record, in estimateInput) {
 	} else {
 		rec.Estimate = b.fits().Estimate(b.prime(now, rec, j), now)
 	}
-	rec.made = madeFrom{in, b.lore.speeds, b.lore.costs, rec.Iter}
+	rec.made = madeFrom{in, b.lore.version, rec.Iter}
 	rec.neverSuspended()
 }
 

@@ -140,6 +140,8 @@ type Profile struct {
 	Steps []planner.Shape `json:"steps,omitempty"` // still to be measured, in order
 	Done  bool            `json:"done,omitempty"`
 	Note  string          `json:"note,omitempty"` // why there was none, or how it ended
+	// FirstLease says that the first lease is the profile: of a job that needs one GPU anyway.
+	FirstLease bool `json:"first_lease,omitempty"`
 }
 
 // Needed reports whether the job still waits for a profile run.

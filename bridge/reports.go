@@ -212,7 +212,7 @@ func (b *Bridge) estimatorJob(now time.Time, rec *Record) estimator.Job {
 		Scale: estimator.Scale(w.Batch), Done: rec.Iter, RanSeconds: rec.ranSeconds(now), Samples: rec.Samples, Curve: rec.Curve,
 		Resumes: rec.Resumes, Checkpoints: rec.Checkpoints, RestoreHint: w.Restore.Seconds(), LimitSeconds: o.TimeLimit.Seconds(),
 		GradBytes: rec.GradBytes, CheckpointBytes: rec.CheckpointBytes, UnsavedSeconds: rec.unsaved(now).Seconds(),
-		Stop: stopOf(w),
+		Stop: stopOf(w), Kinds: rec.kinds(), WindowSeconds: rec.window(),
 	}
 	b.lease(rec, &j)
 	return j

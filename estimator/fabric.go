@@ -20,6 +20,8 @@ type Fabric struct {
 	// Resumes and Checkpoints are the newest measurements of all jobs.
 	Resumes     []SRSample `json:"resumes,omitempty"`
 	Checkpoints []SRSample `json:"checkpoints,omitempty"`
+	// Runs are the run times of classes of jobs, sorted by name.
+	Runs []RunClass `json:"runs,omitempty"`
 	// BestEffortLeases and BestEffortCuts count the leases of best-effort jobs that ended and how many of these ended in a preemption.
 	BestEffortLeases int `json:"besteffort_leases,omitempty"`
 	BestEffortCuts   int `json:"besteffort_cuts,omitempty"`
@@ -53,6 +55,8 @@ type Outcome struct {
 	// NewResumes and NewCheckpoints are measurements not yet learnt.
 	NewResumes     []SRSample `json:"new_resumes,omitempty"`
 	NewCheckpoints []SRSample `json:"new_checkpoints,omitempty"`
+	// RunSeconds is the whole run time of the job at the requested shape, when it has become known (0: not).
+	RunSeconds float64 `json:"run_s,omitempty"`
 	// LeasesEnded and Cuts count leases of a best-effort job since the last call: ended, and ended by preemption.
 	LeasesEnded int `json:"leases_ended,omitempty"`
 	Cuts        int `json:"cuts,omitempty"`
@@ -65,6 +69,7 @@ func (f Fabric) Learn(o Outcome, now time.Time) Fabric {
 	out.Resumes = keepLast(f.Resumes, o.NewResumes)
 	out.Checkpoints = keepLast(f.Checkpoints, o.NewCheckpoints)
 	out.Lessons = f.learnSpeed(o, now)
+	out.Runs = f.learnRun(o.Job, o.RunSeconds, now)
 	if o.LeasesEnded > 0 && o.Cuts >= 0 && o.Cuts <= o.LeasesEnded {
 		out.BestEffortLeases += o.LeasesEnded
 		out.BestEffortCuts += o.Cuts
@@ -121,7 +126,7 @@ func keepLast(old, add []SRSample) []SRSample {
 }
 
 // basis says in a few words where an estimate comes from.
-func basis(j Job, post speedPosterior, left iterations) string {
+func basis(j Job, post speedPosterior, left iterations, by string) string {
 	var parts []string
 	n := post.counts
 	switch {
@@ -131,6 +136,8 @@ func basis(j Job, post speedPosterior, left iterations) string {
 		parts = append(parts, fmt.Sprintf("speed from %d profile steps", n.profile))
 	case n.past > 0:
 		parts = append(parts, "speed from earlier jobs")
+	case by != "":
+		parts = append(parts, by)
 	case j.DeclaredSeconds > 0:
 		parts = append(parts, "speed from the declared run time")
 	case j.LimitSeconds > 0:
