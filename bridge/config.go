@@ -34,6 +34,8 @@ type Config struct {
 	Poll time.Duration
 	// ViewEvery is how old the published [View] may be while all is well (0: made anew in every cycle).
 	ViewEvery time.Duration
+	// NoForecasts leaves out the forecasts that are kept to be scored later, where nobody will.
+	NoForecasts bool
 	// Delay is how far ahead the begin time of a waiting job is set; it is renewed when half of it has passed. When the bridge
 	// dies, its jobs start by themselves after at most this long.
 	Delay time.Duration

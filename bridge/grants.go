@@ -94,8 +94,8 @@ func (b *Bridge) usedShares(at time.Time) map[string]float64 {
 		used[rec.Account] += s
 		sum += s
 	}
-	for _, id := range b.ids() { // sums of floats depend on their order
-		add(b.records[id])
+	for _, rec := range b.known() { // sums of floats depend on their order
+		add(rec)
 	}
 	for _, rec := range b.past {
 		add(rec)

@@ -102,9 +102,21 @@ func (b *Bridge) plannerJob(at time.Time, rec *Record, job slurm.Job) (planner.J
 	if pj.State != planner.Waiting && len(pj.Current) == 0 {
 		return pj, false // Slurm does not say where it is
 	}
+	pj.Unmeasured = pj.Preemptible && b.unmeasured(at, rec)
 	b.profileAs(&pj, rec, at)
 	pj.Estimate.Speeds = withShape(pj.Estimate.Speeds, pj.Current, pj.State)
 	return pj, true
+}
+
+// unmeasured reports whether the first lease of the job is its profile and has shown nothing yet. A job that says nothing in its first lease is not waited for.
+func (b *Bridge) unmeasured(at time.Time, rec *Record) bool {
+	switch {
+	case !rec.Profile.FirstLease || len(rec.Samples) > 0:
+		return false
+	case !rec.Started:
+		return true
+	}
+	return rec.Phase == Running && rec.Restart == 0 && at.Before(rec.LeaseUntil)
 }
 
 // profileAs presents a job that is being measured: one shape, and the rest of the step as its work.

@@ -99,8 +99,7 @@ func (b *Bridge) watchLost(now time.Time) {
 			b.log(now, "info", "no-return", 0, "preemption in %s is tried again", partitionText(p))
 		}
 	}
-	for _, id := range b.ids() {
-		rec := b.records[id]
+	for _, rec := range b.known() {
 		if !rec.LostSince.IsZero() && (!rec.Phase.Ended() || now.Sub(rec.LostSince) >= b.cfg.returnWithin()) {
 			b.judgeLost(now, rec)
 		}

@@ -31,19 +31,15 @@ type speedPosterior struct {
 }
 
 // speed fits the step-time model to the newest samples of a job, at most limit.
-func (f Fabric) speed(j Job, limit int) speedPosterior {
+func (f Fabric) speed(prior *speedPrior, j Job, limit int) speedPosterior {
 	clean := cleanSamples(j.Samples, limit)
 	post := speedPosterior{samples: merged(clean), counts: countSamples(clean)}
 	post.measured = len(post.samples) > 0
 	var refBatch float64
 	refBatch, post.batchOf = batches(j, post.samples)
 	post.comp = computeOf(post.samples, refBatch, post.batchOf(planner.Shape{1}))
-	prior := f.population()
-	post.mu, post.prec = prior.forJob()
-	post.fit = fitted{p: post.mu, ok: true}
-	if inv, ok := inverse(post.prec, speedDims); ok {
-		post.fit.cov = inv
-	}
+	post.mu, post.prec = prior.mu, prior.prec
+	post.fit = fitted{p: post.mu, cov: prior.cov, ok: true}
 	if !post.measured { // only relative speeds are asked for
 		post.comp.level = 0
 		for k := range speedDims {
@@ -292,7 +288,8 @@ func validShape(s planner.Shape) bool {
 
 // StepTimes fits the samples of a job and returns the seconds of one iteration on any shape at any local batch size (0: the job's own).
 func (f Fabric) StepTimes(j Job) func(s planner.Shape, batch float64) planner.Interval {
-	post := f.speed(j, maxSamples)
+	prior := f.population().forJob()
+	post := f.speed(&prior, j, maxSamples)
 	return func(s planner.Shape, batch float64) planner.Interval {
 		if !validShape(s) {
 			return planner.Interval{}

@@ -102,6 +102,10 @@ type Job struct {
 	// Started reports that the job has held GPUs before, so that its next start pays Estimate.Resume.
 	Started bool `json:"started,omitempty"`
 
+	// Unmeasured jobs run on what they asked for, and their first lease is their profile: until it has shown something it earns at least what a profiler does, whatever the
+	// Class, and policies that let profilers go first let these.
+	Unmeasured bool `json:"unmeasured,omitempty"`
+
 	// Current is the placement of a Running or Leaving job, LeaseUntil the end of its lease: before it, it may only be kept.
 	Current    Placement `json:"current,omitempty"`
 	LeaseUntil time.Time `json:"lease_until,omitzero"`
@@ -117,6 +121,9 @@ type Job struct {
 	// TimeLeft is what the job's own time limit leaves of this run (0: unlimited).
 	TimeLeft time.Duration `json:"time_left_ns,omitempty"`
 }
+
+// Profiles reports whether running the job is worth it for what it shows: it is a profiler, or its first lease is its profile.
+func (j Job) Profiles() bool { return j.Class == Profiler || j.Unmeasured }
 
 // Needs is what a placement must offer besides GPUs.
 type Needs struct {

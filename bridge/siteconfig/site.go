@@ -32,8 +32,8 @@ type Site struct {
 	Planner Planner
 	// TopologyFile describes the network of a cluster whose nodes do not, in the syntax of topology.conf. Empty: none.
 	TopologyFile string
-	Metrics Metrics
-	Notify  notify.Config
+	Metrics      Metrics
+	Notify       notify.Config
 }
 
 // Metrics says where Prometheus may ask besides the control socket.

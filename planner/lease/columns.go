@@ -168,6 +168,15 @@ func (in *instance) earn(j *job, w way) float64 {
 		least = min(least, o.gpus)
 	}
 	age := in.age(j) * float64(least)
+	if j.Unmeasured { // its first lease is its profile
+		waited := j.waited(in.s.Now).Seconds() / in.unit
+		asProfile := weight * (r.Profile + saved + r.Age(planner.Profiler, waited)*float64(least))
+		plain := *j.Job
+		plain.Unmeasured = false
+		own := *j
+		own.Job = &plain
+		return max(asProfile, in.earn(&own, w))
+	}
 	switch {
 	case j.Class == planner.Profiler && !j.Foreign:
 		return weight*(r.Profile+saved) + age
