@@ -26,7 +26,12 @@ type instance struct {
 	sizes []int     // share sizes that have block rows, rising
 	taus  []float64 // prefix rows, rising, units
 	jobs  []job
-	alike int // numbers of like options
+	alike int     // numbers of like options
+	gains []int   // all jobs by density, then laxity, once somebody asked
+	base  *ledger // every job at its base column
+	// What ceiling found, once somebody asked.
+	cap    float64
+	capped bool
 	// alikeNodes reports that all jobs may use the same nodes, so that nodes offering the same are interchangeable.
 	alikeNodes bool
 }
@@ -62,6 +67,9 @@ type column struct {
 	due  float64 // the tier's deadline in units from now
 	// holds: it cannot be stopped once it runs, so that all its work weighs on the units to come.
 	holds bool
+	// due work by prefix row, of columns that have any: demand of each tau.
+	demand []float64
+	rank   int32 // among the job's columns that some choice can hold; -1: none can, see prune
 }
 
 // job is a snapshot's job in terms of the model.
@@ -80,6 +88,10 @@ type job struct {
 	idleWhy string
 	cols    []column
 	base    int // column with no claim: keep for pinned jobs, else wait without a tier
+	// What orders and greedy candidates ask for again and again: laxity, density, and preference once somebody asked.
+	slack, gain float64
+	prefer      []int
+	live        int // columns that some choice can hold
 }
 
 func newInstance(s planner.Snapshot, cfg Config) *instance {
@@ -106,9 +118,12 @@ func newInstance(s planner.Snapshot, cfg Config) *instance {
 	for i := range in.jobs {
 		in.times(&in.jobs[i])
 		in.columns(&in.jobs[i])
+		in.jobs[i].rate()
 	}
 	in.pickSizes()
 	in.pickTaus()
+	in.demands()
+	in.prune()
 	return in
 }
 
