@@ -107,7 +107,7 @@ func newInstance(s planner.Snapshot, cfg Config) *instance {
 		info := nodeInfo{gpus: n.FreeGPUs(), cpus: n.CPUs - n.OtherCPUs, mem: n.MemMB - n.OtherMemMB, held: n.Held(), usable: n.Usable}
 		in.nodes = append(in.nodes, info)
 	}
-	x := &poolIndex{in: in, byNeed: map[string][]int{}, bySet: map[string]int{}, byLike: map[string]int{}}
+	x := &poolIndex{in: in, byNeed: map[string][]int{}, bySet: map[string]int{}, byLike: map[likeness]int{}}
 	in.jobs = make([]job, len(s.Jobs))
 	for i := range s.Jobs {
 		in.jobs[i] = job{Job: &s.Jobs[i]}
