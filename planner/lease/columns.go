@@ -98,7 +98,7 @@ func (in *instance) columns(j *job) {
 		for _, t := range tiers {
 			if w.finish <= j.due[t] {
 				value := reward.Urgency(*j.Job) * j.reaches() * in.cfg.Reward.Tier(j.Tiers[t].Value)
-				j.cols = append(j.cols, column{w.kind, w.opt, t, value*in.trust(w, j.due[t]) + earn, value, w.gpus, w.pool, w.left, j.due[t], holds})
+				j.cols = append(j.cols, column{w.kind, w.opt, t, value*in.trust(w, j.due[t]) + earn, value, w.gpus, w.pool, w.left, j.due[t], holds, nil, 0})
 			}
 		}
 		if w.kind == wait || j.pinned != "" && w.kind == keep {
@@ -107,7 +107,7 @@ func (in *instance) columns(j *job) {
 		if in.large() && w.kind == start && len(tiers) > 0 && !j.opts[w.opt].shape.Equal(j.opts[0].shape) {
 			continue // who counts on no tier may take its best shape; the packer knows the others
 		}
-		j.cols = append(j.cols, column{w.kind, w.opt, -1, earn, 0, w.gpus, w.pool, w.left, 0, holds})
+		j.cols = append(j.cols, column{w.kind, w.opt, -1, earn, 0, w.gpus, w.pool, w.left, 0, holds, nil, 0})
 	}
 	if len(j.cols) == 0 { // a job without any way waits
 		j.base, j.cols = 0, []column{{kind: wait, opt: -1, tier: -1, pool: -1}}

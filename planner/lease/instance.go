@@ -16,18 +16,23 @@ const maxUnits = 1e6
 
 // instance is a snapshot in the terms of the model: units of time, node sets, and per job its options and columns.
 type instance struct {
-	s      planner.Snapshot
-	cfg    Config
-	unit   float64 // seconds
-	lead   int     // units of an SLO lease
-	nodes  []nodeInfo
-	index  map[string]int // node name to index; lookup only
-	pools  []pool
-	ruled  int       // the first so many pools have rows
-	sizes  []int     // share sizes that have block rows, rising
-	taus   []float64 // prefix rows, rising, units
-	jobs   []job
-	alike  int // numbers of like options
+	s     planner.Snapshot
+	cfg   Config
+	unit  float64 // seconds
+	lead  int     // units of an SLO lease
+	nodes []nodeInfo
+	index map[string]int // node name to index; lookup only
+	pools []pool
+	ruled int       // the first so many pools have rows
+	sizes []int     // share sizes that have block rows, rising
+	taus  []float64 // prefix rows, rising, units
+	jobs  []job
+	alike int     // numbers of like options
+	gains []int   // all jobs by density, then laxity, once somebody asked
+	base  *ledger // every job at its base column
+	// What ceiling found, once somebody asked.
+	cap    float64
+	capped bool
 	quotas []planner.Quota
 	wake   float64 // the longest wake of any node
 	// stopCap bounds the jobs stopped or moved; bounded is false when nothing does.
@@ -69,6 +74,9 @@ type column struct {
 	due  float64 // the tier's deadline in units from now
 	// holds: it cannot be stopped once it runs, so that all its work weighs on the units to come.
 	holds bool
+	// due work by prefix row, of columns that have any: demand of each tau.
+	demand []float64
+	rank   int32 // among the job's columns that some choice can hold; -1: none can, see prune
 }
 
 // job is a snapshot's job in terms of the model.
@@ -88,6 +96,10 @@ type job struct {
 	idleWhy string
 	cols    []column
 	base    int // column with no claim: keep for pinned jobs, else wait without a tier
+	// What orders and greedy candidates ask for again and again: laxity, density, and preference once somebody asked.
+	slack, gain float64
+	prefer      []int
+	live        int // columns that some choice can hold
 }
 
 func newInstance(s planner.Snapshot, cfg Config) *instance {
@@ -107,7 +119,12 @@ func newInstance(s planner.Snapshot, cfg Config) *instance {
 		info.align(n)
 		in.nodes = append(in.nodes, info)
 	}
-	x := &poolIndex{in: in, byNeed: map[string][]int{}, bySet: map[string]int{}, byLike: map[string]int{}}
+	x := &poolIndex{in: in, byNeed: map[string][]int{}, bySet: map[string]int{}, byLike: map[likeness]int{}}
+	for _, n := range s.Nodes {
+		if n.ClosesIn > 0 {
+			x.closing = append(x.closing, n)
+		}
+	}
 	in.jobs = make([]job, len(s.Jobs))
 	for i := range s.Jobs {
 		in.jobs[i] = job{Job: &s.Jobs[i], quota: planner.QuotaOf(in.quotas, s.Jobs[i])}
@@ -118,9 +135,12 @@ func newInstance(s planner.Snapshot, cfg Config) *instance {
 	for i := range in.jobs {
 		in.times(&in.jobs[i])
 		in.columns(&in.jobs[i])
+		in.jobs[i].rate()
 	}
 	in.pickSizes()
 	in.pickTaus()
+	in.demands()
+	in.prune()
 	return in
 }
 

@@ -215,8 +215,11 @@ func (r *packed) fillFree(in *instance) {
 
 // byGain orders the jobs that pass by density, then laxity.
 func (r *packed) byGain(in *instance, pass func(*job) bool) []int {
+	if in.gains == nil {
+		in.gains = in.order(func(j *job) [2]float64 { return [2]float64{-j.density(), j.laxity()} })
+	}
 	var out []int
-	for _, ji := range in.order(func(j *job) [2]float64 { return [2]float64{-j.density(), j.laxity()} }) {
+	for _, ji := range in.gains {
 		if pass(&in.jobs[ji]) {
 			out = append(out, ji)
 		}

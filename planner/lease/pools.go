@@ -35,17 +35,53 @@ type pool struct {
 
 // pools finds the node sets of all jobs. Jobs with the same needs share pools; equal sets are one pool.
 type poolIndex struct {
-	in     *instance
-	byNeed map[string][]int // lookup only
-	bySet  map[string]int   // lookup only
-	byLike map[string]int   // lookup only
-	holds  []bool           // by like: an empty pool can hold it
+	in      *instance
+	closing []planner.Node   // nodes that take no job beyond a time
+	needs   []planner.Needs  // those met so far, newest last, at most maxKnown
+	found   [][]int          // their pools
+	byNeed  map[string][]int // lookup only, when there are more
+	bySet   map[string]int   // lookup only
+	byLike  map[likeness]int // lookup only
+	holds   []bool           // by like: an empty pool can hold it
 }
+
+// likeness is what an option needs of its pool.
+type likeness struct {
+	pool, nodes, first, rest  int // a shape whose shares but the first are alike is these three
+	odd                       string
+	cpusPerNode, cpusPerGPU   int
+	memPerNodeMB, memPerGPUMB int64
+	exclusive                 bool
+}
+
+// maxKnown bounds the different needs that are compared one by one.
+const maxKnown = 8
 
 // of returns the pools that a job with these needs may use, one per GPU type, by type name.
 func (x *poolIndex) of(n planner.Needs) []int {
+	for k, known := range x.needs {
+		if x.sameNodes(known, n) {
+			return x.found[k]
+		}
+	}
+	ps := x.search(n)
+	if len(x.needs) < maxKnown {
+		x.needs, x.found = append(x.needs, n), append(x.found, ps)
+	}
+	return ps
+}
+
+// sameNodes reports that two needs ask the same of a node, GPUs, CPUs and memory aside.
+func (x *poolIndex) sameNodes(a, b planner.Needs) bool {
+	return a.GPUType == b.GPUType && a.Partition == b.Partition && slices.Equal(a.Features, b.Features) && slices.Equal(a.AnyFeature, b.AnyFeature) &&
+		(a.Only == nil) == (b.Only == nil) && slices.Equal(a.Only, b.Only) && slices.Equal(a.Exclude, b.Exclude) &&
+		(a.Limit == b.Limit || planner.LimitClass(x.closing, a.Limit) == planner.LimitClass(x.closing, b.Limit))
+}
+
+// search finds the pools of needs that were not met lately.
+func (x *poolIndex) search(n planner.Needs) []int {
 	key := fmt.Sprintf("%q %q %q %q %v %q %q %d", n.GPUType, n.Partition, n.Features, n.AnyFeature, n.Only == nil, n.Only, n.Exclude,
-		planner.LimitClass(x.in.s.Nodes, n.Limit))
+		planner.LimitClass(x.closing, n.Limit))
 	if ps, ok := x.byNeed[key]; ok {
 		return ps
 	}
@@ -157,7 +193,11 @@ func (x *poolIndex) canHold(p int, j *planner.Job, s planner.Shape) bool {
 // like numbers what an option needs of its pool, and tells whether the pool could hold it at all: jobs that need the same are looked at once.
 func (x *poolIndex) like(j *planner.Job, s planner.Shape, p int) (id int, fits bool) {
 	n := j.Needs
-	key := fmt.Sprint(p, s, n.CPUsPerNode, n.CPUsPerGPU, n.MemPerNodeMB, n.MemPerGPUMB, n.Exclusive)
+	key := likeness{pool: p, nodes: len(s), first: s[0], rest: s[len(s)-1], cpusPerNode: n.CPUsPerNode, cpusPerGPU: n.CPUsPerGPU,
+		memPerNodeMB: n.MemPerNodeMB, memPerGPUMB: n.MemPerGPUMB, exclusive: n.Exclusive}
+	if len(s) > 1 && s[1] != key.rest {
+		key.odd = s.String()
+	}
 	id, ok := x.byLike[key]
 	if !ok {
 		id = x.in.alike

@@ -10,7 +10,7 @@ import (
 // jobs that run now hold GPUs then) and prefix rows like those of a pool, so that no deadline is counted on that the quota would lose.
 
 // quotaHeld is what a column holds of its account's quota in this unit.
-func (j *job) quotaHeld(c column) int {
+func (j *job) quotaHeld(c *column) int {
 	switch {
 	case j.quota < 0:
 		return 0
@@ -23,11 +23,11 @@ func (j *job) quotaHeld(c column) int {
 }
 
 // quotaDemand is the coefficient of a column in the account's prefix row tau.
-func (in *instance) quotaDemand(j *job, c column, tau float64) float64 {
+func (in *instance) quotaDemand(j *job, c *column, tau float64) float64 {
 	if j.quota < 0 {
 		return 0
 	}
-	return in.demand(c, tau)
+	return in.demand(*c, tau)
 }
 
 // quotaCap is the work that quota q lets be done until tau, margins as for pools.
@@ -63,7 +63,7 @@ func (b *accountBook) lift() {
 	}
 }
 
-func (b *accountBook) add(in *instance, j *job, c column, sign int) {
+func (b *accountBook) add(in *instance, j *job, c *column, sign int) {
 	if j.quota < 0 {
 		return
 	}
@@ -111,17 +111,17 @@ func (b *accountBook) broken(in *instance) []string {
 // quotaRows bound what accounts hold now and what is due of them.
 func (pr *program) quotaRows() {
 	in := pr.in
-	fixed := func(coef func(j *job, c column) float64) float64 {
+	fixed := func(coef func(j *job, c *column) float64) float64 {
 		sum := 0.0
 		for ji := range in.jobs {
 			if j := &in.jobs[ji]; pr.first[ji] < 0 {
-				sum += coef(j, j.cols[0])
+				sum += coef(j, &j.cols[0])
 			}
 		}
 		return sum
 	}
 	for q, a := range in.quotas {
-		held := func(j *job, c column) float64 {
+		held := func(j *job, c *column) float64 {
 			if j.quota != q {
 				return 0
 			}
@@ -129,7 +129,7 @@ func (pr *program) quotaRows() {
 		}
 		pr.sumRow(float64(a.Room)-fixed(held), held)
 		for k, tau := range in.taus {
-			due := func(j *job, c column) float64 {
+			due := func(j *job, c *column) float64 {
 				if j.quota != q {
 					return 0
 				}
