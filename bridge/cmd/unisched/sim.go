@@ -43,7 +43,8 @@ type simFlags struct {
 	parallel               int
 	quiet                  bool
 	profile                string
-	set                    map[string]string // what was given on the command line
+	set, all               map[string]string // flags given on the command line, and all of them
+	names                  []string          // of those given, in order
 }
 
 // ablations are what --ablate knows.
@@ -61,8 +62,9 @@ func (a *app) simCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "sim", Short: "Play a trace under several policies in virtual time", Args: cobra.NoArgs, Long: simLong,
 		RunE: do(func(cmd *cobra.Command, _ []string) error {
-			f.set = map[string]string{}
-			cmd.Flags().Visit(func(x *pflag.Flag) { f.set[x.Name] = x.Value.String() })
+			f.set, f.all = map[string]string{}, map[string]string{}
+			cmd.LocalFlags().VisitAll(func(x *pflag.Flag) { f.all[x.Name] = x.Value.String() })
+			cmd.LocalFlags().Visit(func(x *pflag.Flag) { f.set[x.Name], f.names = x.Value.String(), append(f.names, x.Name) })
 			return a.simulate(cmd.Context(), f)
 		}),
 	}
