@@ -24,10 +24,10 @@ func (r Report) plots() []Plot {
 			out = append(out, p)
 		}
 	}
-	add(r.both())
 	add(r.barsOf("bars-miss", "Deadline value lost", "Weighted miss rate by policy, the best first. 0 % means that every job met its first deadline.", weightedMiss,
 		func(v float64) string { return fmt.Sprintf("%.2f %%", 100*v) }))
 	add(r.barsOf("bars-be-jct", "Best-effort completion time", "Mean time from submission to end of the jobs without deadlines, the best first.", beJCT, span))
+	add(r.both())
 	add(r.waitCDF())
 	add(r.latenessCDF())
 	add(r.over("utilization", "GPUs in use", "Share of the cluster's GPUs held by jobs, over time.", func(x sim.Result) []float64 { return x.Busy }, true))
@@ -41,59 +41,88 @@ func (r Report) plots() []Plot {
 // both is the scatter of the two headline figures.
 func (r Report) both() (Plot, bool) {
 	p := Plot{Name: "both", Title: "Both at once", Caption: "Each dot is a policy: deadline value lost to the right, best-effort completion time upwards. The lower left corner is where one wants to be."}
-	maxX, maxY, n := 0.0, 0.0, 0
-	for _, x := range r.Results {
-		if x.WeightedMiss != nil && x.BEJCTMean != nil {
-			maxX, maxY, n = max(maxX, *x.WeightedMiss), max(maxY, *x.BEJCTMean), n+1
+	top, low, high := 0.0, math.Inf(1), 0.0 // of misses, of times
+	var list []int
+	for _, i := range r.byMiss() {
+		if f := r.Results[i].Figures; f.WeightedMiss != nil && f.BEJCTMean != nil && *f.BEJCTMean > 0 {
+			top, low, high = max(top, *f.WeightedMiss), min(low, *f.BEJCTMean), max(high, *f.BEJCTMean)
+			list = append(list, i)
 		}
 	}
-	if n < 2 || maxX <= 0 || maxY <= 0 {
+	if len(list) < 2 || top <= 0 {
 		return p, false
 	}
+	low, high = math.Log(low/1.15), math.Log(high*1.15)
 	s := newSheet(smallW, smallH)
-	const left, right, bottom, top = vg.Length(52), vg.Length(14), vg.Length(42), vg.Length(12)
-	// Square roots leave room to the many good ones, and keep 0.
-	at := func(miss, jct float64) vg.Point {
-		return vg.Point{X: left + vg.Length(math.Sqrt(miss/maxX))*(s.w-left-right-60), Y: bottom + vg.Length(math.Sqrt(jct/maxY))*(s.h-bottom-top-8)}
+	const left, right, bottom, above = vg.Length(56), vg.Length(66), vg.Length(42), vg.Length(10)
+	// Roots and logarithms leave room to the many good ones.
+	px := func(miss float64) vg.Length { return left + 6 + vg.Length(math.Sqrt(miss/top))*(s.w-left-right) }
+	py := func(jct float64) vg.Length {
+		return bottom + vg.Length((math.Log(jct)-low)/(high-low))*(s.h-bottom-above)
 	}
 	thin := draw.LineStyle{Color: rule, Width: 0.6}
-	for _, k := range []float64{0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1} {
-		if k <= maxX*1.02 {
-			x := at(k, 0).X
-			s.line(thin, vg.Point{X: x, Y: bottom}, vg.Point{X: x, Y: s.h - top})
+	last := vg.Length(-100)
+	for _, k := range []float64{0, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 1} {
+		if x := px(k); k <= top*1.02 && x-last > 34 {
+			s.line(thin, vg.Point{X: x, Y: bottom}, vg.Point{X: x, Y: s.h - above})
 			s.say(sans(11, muted), vg.Point{X: x, Y: bottom - 10}, "centre", fmt.Sprintf("%g %%", 100*k))
+			last = x
 		}
 	}
-	for _, sec := range ladder(maxY) {
-		y := at(0, sec).Y
-		s.line(thin, vg.Point{X: left, Y: y}, vg.Point{X: s.w - right, Y: y})
-		s.say(sans(11, muted), vg.Point{X: left - 6, Y: y}, "right", span(sec))
+	for _, sec := range ladder(math.Exp(low), math.Exp(high)) {
+		s.line(thin, vg.Point{X: left, Y: py(sec)}, vg.Point{X: s.w - 8, Y: py(sec)})
+		s.say(sans(11, muted), vg.Point{X: left - 6, Y: py(sec)}, "right", span(sec))
 	}
-	s.say(sans(11, muted), vg.Point{X: (s.w + left) / 2, Y: 8}, "centre", "weighted miss")
-	var taken []vg.Point
-	for _, i := range r.byMiss() {
-		x := r.Results[i]
-		if x.WeightedMiss == nil || x.BEJCTMean == nil {
-			continue
-		}
-		pt := at(*x.WeightedMiss, *x.BEJCTMean)
-		c, size := series(otherColour), vg.Length(3.2)
-		words := sans(10.5, muted)
-		if i == r.base() {
-			c, size, words = series(0), 5, sans(12, ink)
-		}
-		s.DrawGlyph(draw.GlyphStyle{Color: c, Radius: size, Shape: draw.CircleGlyph{}}, pt)
-		label := vg.Point{X: pt.X + 8, Y: pt.Y}
-		for slices.ContainsFunc(taken, func(q vg.Point) bool {
-			return math.Abs(float64(q.Y-label.Y)) < 11 && math.Abs(float64(q.X-label.X)) < 62
-		}) {
-			label.Y += 11
-		}
-		taken = append(taken, label)
-		s.say(words, label, "left", x.Name)
+	s.say(sans(11, muted), vg.Point{X: s.w / 2, Y: 8}, "centre", "weighted miss")
+	var dots []dot
+	for _, i := range list {
+		f := r.Results[i].Figures
+		dots = append(dots, dot{vg.Point{X: px(*f.WeightedMiss), Y: py(*f.BEJCTMean)}, f.Name, i == r.base()})
 	}
+	s.dots(dots)
 	p.svg = s.svg(p.Title)
 	return p, true
+}
+
+// dot is a point with a name.
+type dot struct {
+	at   vg.Point
+	name string
+	ours bool
+}
+
+// dots draws points, each with its name where that hides no other; ours is the last.
+func (s *sheet) dots(list []dot) {
+	type frame struct{ x0, y0, x1, y1 vg.Length }
+	var taken []frame
+	for _, d := range list {
+		c, size := series(otherColour), vg.Length(3.4)
+		if d.ours {
+			c, size = series(0), 5
+		}
+		s.DrawGlyph(draw.GlyphStyle{Color: c, Radius: size, Shape: draw.CircleGlyph{}}, d.at)
+		taken = append(taken, frame{d.at.X - 4, d.at.Y - 4, d.at.X + 4, d.at.Y + 4})
+	}
+	hits := func(f frame) bool {
+		return f.x1 > s.w || f.x0 < 58 || slices.ContainsFunc(taken, func(o frame) bool { return f.x0 < o.x1 && o.x0 < f.x1 && f.y0 < o.y1 && o.y0 < f.y1 })
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		d := list[i]
+		words := sans(10.5, muted)
+		if d.ours {
+			words = sans(12, ink)
+		}
+		w := words.Width(d.name)
+		for k, try := range []vg.Point{{X: 8}, {X: -8 - w}, {X: -w / 2, Y: 11}, {X: -w / 2, Y: -11}, {X: 6, Y: 10}, {X: 6, Y: -10}, {X: -w / 2, Y: 22}, {X: -w / 2, Y: -22}, {X: 8}} {
+			at := vg.Point{X: d.at.X + try.X, Y: d.at.Y + try.Y}
+			f := frame{at.X - 1, at.Y - 5, at.X + w + 1, at.Y + 5}
+			if !hits(f) || k == 8 {
+				s.say(words, at, "left", d.name)
+				taken = append(taken, f)
+				break
+			}
+		}
+	}
 }
 
 // byMiss are the policies from the worst weighted miss to the best, the base last.
@@ -107,18 +136,23 @@ func (r Report) byMiss() []int {
 	return append(out, r.base())
 }
 
-// ladder are a few round durations up to a maximum.
-func ladder(top float64) []float64 {
+// ladder are round durations in seconds between two, on a logarithmic axis: at most seven.
+func ladder(low, high float64) []float64 {
 	var out []float64
-	step := 3600.0
-	for _, s := range []float64{60, 300, 600, 1800, 3600, 2 * 3600, 6 * 3600, 12 * 3600, 24 * 3600, 48 * 3600, 7 * 86400, 28 * 86400} {
-		if top/s <= 5 {
-			step = s
-			break
+	for _, base := range []float64{1, 60, 3600, 86400} {
+		for _, k := range []float64{1, 2, 3, 5, 10, 15, 20, 30, 40, 50} {
+			v := base * k
+			if v >= low && v <= high && (base == 86400 || v < map[float64]float64{1: 60, 60: 3600, 3600: 86400}[base]) {
+				out = append(out, v)
+			}
 		}
 	}
-	for v := 0.0; v <= top && len(out) < 12; v += step {
-		out = append(out, v)
+	for len(out) > 7 {
+		thin := out[:0:0]
+		for i := 0; i < len(out); i += 2 {
+			thin = append(thin, out[i])
+		}
+		out = thin
 	}
 	return out
 }
@@ -193,7 +227,7 @@ func (r Report) waitCDF() (Plot, bool) {
 		curves[i].points = slices.DeleteFunc(curves[i].points, func(q plotter.XY) bool { return q.X < x.min || q.X > x.max })
 	}
 	for _, l := range landmarks {
-		if v := math.Log10(l.d.Seconds()); v >= x.min && v <= x.max {
+		if v := math.Log10(l.d.Seconds()); v >= x.min && v <= x.max && (len(x.ticks) == 0 || v-x.ticks[len(x.ticks)-1].Value > (x.max-x.min)/10) {
 			x.ticks = append(x.ticks, plot.Tick{Value: v, Label: l.name})
 		}
 	}
@@ -234,7 +268,7 @@ func (r Report) latenessCDF() (Plot, bool) {
 	for i := range curves {
 		curves[i].points = slices.DeleteFunc(curves[i].points, func(q plotter.XY) bool { return q.X < x.min || q.X > x.max })
 	}
-	for _, l := range slices.Concat(landmarks[2:], landmarks[:0]) {
+	for _, l := range landmarks {
 		for _, sign := range []float64{-1, 1} {
 			if v := place(sign * l.d.Seconds()); v >= x.min && v <= x.max {
 				x.ticks = append(x.ticks, plot.Tick{Value: v, Label: map[float64]string{-1: "−", 1: "+"}[sign] + l.name})
@@ -305,14 +339,14 @@ func (r Report) over(name, title, caption string, of func(sim.Result) []float64,
 	return p, true
 }
 
-// busyUntil is the unit after which a run only waits for its last few jobs: less than a hundredth of the GPU time is held later.
+// busyUntil is the unit after which a run only waits for its last few jobs: less than a fortieth of the GPU time is held later.
 func busyUntil(x sim.Result) int {
 	total, sum := 0.0, 0.0
 	for _, v := range x.Busy {
 		total += v
 	}
 	for i, v := range x.Busy {
-		if sum += v; sum >= 0.99*total {
+		if sum += v; sum >= 0.975*total {
 			return i + 1
 		}
 	}

@@ -252,7 +252,7 @@ func span(sec float64) string {
 	case abs < 90:
 		return fmt.Sprintf("%.0f s", sec)
 	case abs < 90*60:
-		return fmt.Sprintf("%.0f min", sec/60)
+		return fmt.Sprintf("%.1f min", sec/60)
 	case abs < 48*3600:
 		return fmt.Sprintf("%.1f h", sec/3600)
 	}
@@ -263,5 +263,6 @@ func span(sec float64) string {
 var landmarks = []struct {
 	d    time.Duration
 	name string
-}{{10 * time.Second, "10s"}, {time.Minute, "1m"}, {10 * time.Minute, "10m"}, {time.Hour, "1h"}, {6 * time.Hour, "6h"}, {24 * time.Hour, "1d"}, {7 * 24 * time.Hour, "1w"},
+}{{10 * time.Second, "10s"}, {time.Minute, "1m"}, {3 * time.Minute, "3m"}, {10 * time.Minute, "10m"}, {30 * time.Minute, "30m"}, {time.Hour, "1h"},
+	{3 * time.Hour, "3h"}, {6 * time.Hour, "6h"}, {12 * time.Hour, "12h"}, {24 * time.Hour, "1d"}, {3 * 24 * time.Hour, "3d"}, {7 * 24 * time.Hour, "1w"},
 	{28 * 24 * time.Hour, "4w"}, {365 * 24 * time.Hour, "1y"}}
