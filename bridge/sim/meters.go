@@ -272,6 +272,45 @@ func tenant(name string, outcomes []Outcome) Tenant {
 	return t
 }
 
+// Summarize makes the figures that follow from outcomes alone, for those who have no run: completion times, misses, waits and preemptions.
+func Summarize(outcomes []Outcome) Figures {
+	f := Figures{Jobs: len(outcomes)}
+	var jct, be, wait, stops, miss, strict, soft []float64
+	for _, o := range outcomes {
+		if o.End < 0 {
+			f.Unfinished++
+		} else {
+			jct = append(jct, (o.End - o.Submit).Seconds())
+			if o.Class == planner.BestEffort {
+				be = append(be, (o.End - o.Submit).Seconds())
+			}
+		}
+		if o.Begin >= 0 {
+			wait = append(wait, (o.Begin - o.Submit).Seconds())
+		}
+		stops = append(stops, float64(o.Preemptions))
+		f.Preemptions += o.Preemptions
+		switch o.Class {
+		case planner.Strict:
+			strict = append(strict, o.Miss)
+		case planner.Soft:
+			soft = append(soft, o.Miss)
+		default:
+			continue
+		}
+		miss = append(miss, o.Miss)
+		if o.Tier < 0 {
+			f.SLOLost++
+		}
+	}
+	f.WeightedMiss, f.StrictMiss, f.SoftMiss = mean(miss), mean(strict), mean(soft)
+	f.BEJCTMean, f.BEJCTP50, f.BEJCTP95, f.BEJCTP99 = mean(be), quantile(be, 0.5), quantile(be, 0.95), quantile(be, 0.99)
+	f.JCTMean, f.WaitMean, f.WaitP50, f.WaitP95 = mean(jct), mean(wait), quantile(wait, 0.5), quantile(wait, 0.95)
+	f.WaitP99, f.WaitMax = quantile(wait, 0.99), quantile(wait, 1)
+	f.PreemptMean, f.PreemptP99, f.PreemptMax = mean(stops), quantile(stops, 0.99), quantile(stops, 1)
+	return f
+}
+
 // maxTenants bounds the tenants in the figures; the result has all.
 const maxTenants = 20
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"unisched/bridge"
+	"unisched/bridge/replay"
 )
 
 // DefaultPath is where the packages put the file. Files of conf.d beside it are merged over it, in the order of their names.
@@ -29,6 +30,7 @@ type Site struct {
 	Slurm   Slurm
 	Daemon  Daemon
 	Planner Planner
+	Replay  replay.Thresholds
 }
 
 // Slurm says how the cluster is reached.
@@ -84,6 +86,7 @@ func Defaults() Site {
 			Listen: "", NodeKeyFile: "/etc/unisched/node.key", LogLevel: "info",
 		},
 		Planner: Planner{SolverLimit: 2 * time.Second, RewardRatio: 30},
+		Replay:  replay.DefaultThresholds(),
 	}
 }
 
@@ -124,6 +127,7 @@ func (s Site) Validate() error {
 	p := s.Planner
 	bad(p.SolverLimit >= 10*time.Millisecond && p.SolverLimit <= s.Bridge.Unit, "planner.solver_limit %v is not within 10ms..bridge.unit", p.SolverLimit)
 	bad(p.RewardRatio >= 1 && p.RewardRatio <= 1e6, "planner.reward_ratio %v is not within 1..1e6", p.RewardRatio)
+	errs = append(errs, s.Replay.Validate()...)
 	if err := s.Bridge.Validate(); err != nil {
 		for _, e := range split(err) {
 			errs = append(errs, fmt.Errorf("bridge.%w", e))

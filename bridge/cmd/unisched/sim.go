@@ -42,6 +42,7 @@ type simFlags struct {
 	dataDir, out           string
 	parallel               int
 	quiet                  bool
+	shadow                 string
 	profile                string
 	set, all               map[string]string // flags given on the command line, and all of them
 	names                  []string          // of those given, in order
@@ -95,6 +96,7 @@ func (a *app) simCommand() *cobra.Command {
 	s.Float64Var(&f.days, "days", 14, "days of a helios-like trace")
 	s.StringVar(&f.dataDir, "data-dir", "", "`folder` of side tables (default $UNISCHED_DATA, else ../shared/data)")
 	s.StringVar(&f.out, "out", "", "`folder` for figures, CSV and a manifest")
+	s.StringVar(&f.shadow, "shadow", "", "let plain Slurm decide and write the rounds of a daemon that only looks into `folder`, for unisched replay; one policy")
 	s.IntVar(&f.parallel, "parallel", 0, "policies at the same time (0: one per core)")
 	s.BoolVar(&f.quiet, "quiet", false, "no progress")
 	s.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to `file`")
@@ -141,6 +143,8 @@ func (f simFlags) check() error {
 		return simUsage("--noise %v is not within 0..1", f.noise)
 	case f.profileGPUs != 0 && f.profileGPUs != 2:
 		return simUsage("--profile-gpus %d: only 0 and 2", f.profileGPUs)
+	case f.shadow != "" && len(f.policies) != 1:
+		return simUsage("--shadow: one daemon looks, with one policy")
 	case len(f.policies) == 0:
 		return simUsage("--policy is empty")
 	}
@@ -173,6 +177,11 @@ func (a *app) simulate(ctx context.Context, f simFlags) error {
 		return err
 	}
 	a.simTold(f, jobs)
+	var stored *shadowRounds
+	if f.shadow != "" {
+		stored = &shadowRounds{dir: f.shadow}
+		cfg.Shadow, cfg.Seen = true, stored.keep
+	}
 	debug.SetGCPercent(400) // a run's working set is small and its garbage is not
 	debug.SetMemoryLimit(800 << 20)
 	if f.profile != "" {
@@ -189,6 +198,9 @@ func (a *app) simulate(ctx context.Context, f simFlags) error {
 	results, err := a.simAll(ctx, f, cfg, jobs.Jobs)
 	if err != nil {
 		return err
+	}
+	if stored != nil && stored.err != nil {
+		return stored.err
 	}
 	if err := a.simShow(f, jobs, results); err != nil {
 		return err
