@@ -20,7 +20,8 @@ type History struct {
 	Rounds      int
 	Unit        time.Duration
 	SLOUnits    int
-	// Timeouts counts rounds whose solver proved nothing in time, Cached those that used the plan before or the fallback. They are of the policy that made the plans.
+	// Timeouts counts rounds whose solver proved nothing in time, Cached those of them that used the plan before, and those that used a fallback. They are of the
+	// policy that made the plans. (The plan before may also simply be the best one: that is no fault.)
 	Timeouts, Cached int
 	Solves           []time.Duration
 	// Nodes of the cluster as planned on, each of PerNode GPUs; Note says what that leaves out.
@@ -49,6 +50,7 @@ func Load(r Records) (*History, error) {
 	forecasts := map[planner.JobID][]estimator.Forecast{}
 	var holes, held float64
 	var sizes, free []int
+	before := 0 // hole of the round before
 	other := 0.0
 	for i := range r.Len() {
 		x, err := r.Read(i)
@@ -80,8 +82,10 @@ func Load(r Records) (*History, error) {
 		sizes, free = append(sizes, sum), append(free, perNode)
 		other += float64(others)
 		hole, used := h.look(s, sum-others, started, forecasts)
-		holes += float64(hole) * span.Seconds()
+		// A hole lasts from one round to the next when both see it: somebody who has just arrived is no hole.
+		holes += float64(min(hole, before)) * span.Seconds()
 		held += float64(used) * span.Seconds()
+		before = hole
 	}
 	h.size(sizes, free, other)
 	h.close(ended, forecasts)
@@ -91,7 +95,8 @@ func Load(r Records) (*History, error) {
 
 // solver books the solver's part of a round.
 func (h *History) solver(p planner.Plan) {
-	if p.Candidate == "last" || p.Candidate == "fallback" {
+	proven := p.Solver.Status == "optimal" || p.Solver.Status == "skipped" || p.Solver.Status == ""
+	if p.Candidate == "last" && !proven || p.Candidate == "fallback" {
 		h.Cached++
 	}
 	switch p.Solver.Status {
@@ -128,6 +133,9 @@ func (h *History) look(s planner.Snapshot, total int, started map[planner.JobID]
 		h.ran[id] = j.Current.Shape()
 		v, ok := j.Estimate.SpeedOf(j.Current.Shape())
 		if j.Class == planner.Profiler || !ok || !(v.Low > 0) || len(forecasts[id]) >= maxForecasts {
+			continue
+		}
+		if k := len(forecasts[id]); k > 0 && s.Now.Sub(forecasts[id][k-1].At) < max(s.Unit, s.Now.Sub(started[id])/16) {
 			continue
 		}
 		d, ok := estimator.DurationOf(j.Estimate, j.Current.Shape())
@@ -176,7 +184,10 @@ func (h *History) close(ended map[planner.JobID]Outcome, forecasts map[planner.J
 		}
 		done = append(done, estimator.Finished{Job: o.Job, Ran: o.Ran, At: o.End})
 		for _, f := range forecasts[o.Job] {
-			if f.Ran = f.At.Sub(o.Begin).Seconds(); f.Ran >= 0 {
+			// Nobody is measured while the daemon only looks: the first unit stands for the profile. What is left of the last unit is no matter of planning, and
+			// relative errors of seconds say nothing.
+			f.Ran = f.At.Sub(o.Begin).Seconds()
+			if f.Ran >= h.Unit.Seconds() && o.Ran-f.Ran >= h.Unit.Seconds() {
 				fs = append(fs, f)
 			}
 		}

@@ -187,7 +187,7 @@ func (x *replayed) planAgain(ctx context.Context, p bridge.Policy, records repla
 		if s := plan.Solver.Status; s != "optimal" && s != "skipped" && s != "" {
 			x.Unproven++
 		}
-		if plan.Candidate == "last" || plan.Candidate == "fallback" {
+		if plan.Candidate == "fallback" {
 			x.Old++
 		}
 		if len(planner.Check(r.Snapshot, plan)) > 0 {
@@ -224,11 +224,12 @@ func (a *app) replayShow(doc replayDoc, judged string) {
 		t.add(name, scaled(f.WeightedMiss, 100, 2), scaled(f.BEJCTMean, 1./60, 1), scaled(f.BEJCTP99, 1./60, 0), scaled(f.JCTMean, 1./60, 1), scaled(f.WaitMean, 1./60, 1),
 			scaled(f.HoleShare, 100, 2), strconv.Itoa(f.Preemptions), strconv.Itoa(f.Unfinished), unproven, feasible)
 	}
-	row("happened", h, "", "")
+	row("happened", h, fmt.Sprintf("%d/%d", h.SolverTimeouts, h.Rounds), "")
 	for _, p := range doc.Policies {
 		row(p.Name, p.Figures, fmt.Sprintf("%d/%d", p.Unproven, p.Again), scaled(p.Feasible, 100, 0))
 	}
 	t.write(a.out)
+	fmt.Fprintln(a.out, "Times in minutes. UNPROVEN: plans without a proof in time, of those made.\nFEASIBLE: SLO jobs whose plan counts on a deadline.")
 	if len(doc.Policies) == 0 {
 		fmt.Fprintln(a.out, "No job has completed yet: nothing to try a policy on.")
 	}
