@@ -114,7 +114,7 @@ func lanes(x sim.Result, names []string, from, to time.Duration) ([]held, int) {
 func gantt(x sim.Result, names []string, from time.Duration) string {
 	to := from + ganttSpan
 	list, perNode := lanes(x, names, from, to)
-	const lane, gap, left, right, bottom, top = vg.Length(7), vg.Length(8), vg.Length(52), vg.Length(8), vg.Length(24), vg.Length(26)
+	const lane, gap, left, right, bottom, top = vg.Length(7), vg.Length(8), vg.Length(52), vg.Length(18), vg.Length(24), vg.Length(26)
 	node := lane*vg.Length(perNode) + gap
 	s := newSheet(980, bottom+top+node*vg.Length(len(names)))
 	px := func(t time.Duration) vg.Length {

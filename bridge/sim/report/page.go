@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -64,6 +65,10 @@ func (r Report) page(plots []Plot) ([]byte, error) {
 	c.Below = total - won
 	c.Lead, c.Against = r.lead(base.Figures), r.against(won, total)
 	c.Tiles = r.tiles()
+	c.Lead, c.Against = together(c.Lead), together(c.Against)
+	for i := range c.Tiles {
+		c.Tiles[i].Beside = together(c.Tiles[i].Beside)
+	}
 	c.Costs, c.Waiting = costs(all, r.base()), waiting(all, r.base())
 	c.Accounts, c.Tenants = accounts(all, r.base()), tenants(base)
 	for _, p := range plots {
@@ -88,6 +93,11 @@ func (r Report) page(plots []Plot) ([]byte, error) {
 	}
 	return b.Bytes(), nil
 }
+
+var unit = regexp.MustCompile(`([0-9]) (%|s|min|h|d)([^a-z]|$)`)
+
+// together keeps numbers and their units on one line.
+func together(s string) string { return unit.ReplaceAllString(s, "$1\u00a0$2$3") }
 
 // Style is the style sheet of our pages.
 func Style() template.CSS { return template.CSS(colours + layout) }
@@ -212,7 +222,7 @@ var meanings = []pair{
 	{"Checkpoint, resume", "GPU time held while saving before a preemption, and while loading after one."},
 	{"Lost work", "Iterations done since the newest checkpoint when a run was cut, as GPU time."},
 	{"Profiling wait", "Longest time from a submission to the first profile run."},
-	{"Forecast error", "Mean of |predicted − true| / true of the run time left of running jobs; bias is the same with its sign; coverage is how often the truth lies in the 80 % interval."},
+	{"Forecast error", "Mean of |predicted − true| / true of the run time left of running jobs; bias is the same with its sign; coverage is how often the truth lies in the 80 % interval (with --oracle it has no width)."},
 	{"Prediction misses", "Jobs whose newest plan counted on a better deadline than the one met."},
 	{"Cached rounds", "Rounds in which the plan before, or the fallback, was used again."},
 }

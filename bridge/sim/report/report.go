@@ -92,6 +92,12 @@ func (r Report) Write(dir string) error {
 			return err
 		}
 	}
+	old, _ := filepath.Glob(filepath.Join(dir, "plots", "gantt-*.svg")) // of other policies, from a run before
+	for _, name := range old {
+		if err := os.Remove(name); err != nil {
+			return fmt.Errorf("plot: %w", err)
+		}
+	}
 	plots := r.plots()
 	for _, p := range plots {
 		if err := os.WriteFile(filepath.Join(dir, "plots", p.Name+".svg"), []byte(standalone(p.svg)), 0o666); err != nil {
