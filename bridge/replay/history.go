@@ -42,8 +42,8 @@ type History struct {
 // maxForecasts bounds the forecasts kept of one job.
 const maxForecasts = 64
 
-// Load reads all rounds once.
-func Load(r Records) (*History, error) {
+// Load reads all rounds once. told, unless nil, hears how many of how many are read.
+func Load(r Records, told func(done, all int)) (*History, error) {
 	h := &History{last: map[planner.JobID]planner.Job{}, ran: map[planner.JobID]planner.Shape{}}
 	ended := map[planner.JobID]Outcome{}
 	started := map[planner.JobID]time.Time{}
@@ -56,6 +56,9 @@ func Load(r Records) (*History, error) {
 		x, err := r.Read(i)
 		if err != nil {
 			return nil, err
+		}
+		if told != nil {
+			told(i+1, r.Len())
 		}
 		s := x.Snapshot
 		if h.Rounds == 0 {

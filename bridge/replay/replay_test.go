@@ -69,7 +69,7 @@ func night() []trace.Job {
 // TestShadow: what the rounds of a daemon that only looks tell is what happened, and a policy that may preempt does better with the same jobs.
 func TestShadow(t *testing.T) {
 	records, truth := shadow(t, night()...)
-	h, err := replay.Load(records)
+	h, err := replay.Load(records, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestOpen(t *testing.T) {
 	if r, err = replay.Open(a); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := replay.Load(r); err == nil {
+	if _, err := replay.Load(r, nil); err == nil {
 		t.Error("a torn round was read")
 	}
 }
@@ -237,7 +237,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h, err := replay.Load(r); err == nil {
+		if h, err := replay.Load(r, nil); err == nil {
 			h.Trace()
 			replay.Judge(h, h.Happened, replay.DefaultThresholds())
 		}

@@ -110,7 +110,13 @@ func (a *app) replay(ctx context.Context, f replayFlags) error {
 	if err != nil {
 		return fmt.Errorf("%w\nThe daemon stores its rounds in state_dir/rounds; name another folder with --rounds", err)
 	}
-	h, err := replay.Load(records)
+	shown := a.now()
+	h, err := replay.Load(records, func(done, all int) {
+		if now := a.now(); !f.quiet && now.Sub(shown) >= time.Second {
+			shown = now
+			fmt.Fprintf(a.err, "\rrounds read: %d of %d ", done, all)
+		}
+	})
 	if err != nil {
 		return err
 	}
