@@ -14,7 +14,7 @@ STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflag
 SLURM ?= 24.11
 PKGS := ./...
 
-.PHONY: help build test unit test-e2e demo lint fuzz bench cluster-up cluster-down clean
+.PHONY: help build test unit test-e2e demo lint fuzz bench experiments cluster-up cluster-down clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -47,6 +47,13 @@ demo: build ## a real Slurm, real training jobs with deadlines, a report in out/
 	$(HIGHS)
 	mkdir -p out
 	go run ./contrib/demo --slurm $(SLURM) --bin bin --out out
+
+# EXPERIMENTS holds flags of contrib/experiments, such as --quick, --only '^chronus2d/' or --slurm.
+EXPERIMENTS ?=
+experiments: build ## every experiment of the docs, into out/experiments; goes on where it stood (EXPERIMENTS=--quick for minutes)
+	$(HIGHS)
+	go build -o bin/experiments ./contrib/experiments
+	bin/experiments $(EXPERIMENTS) run
 
 lint: ## gofmt, vet, staticcheck
 	$(HIGHS)

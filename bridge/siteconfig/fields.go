@@ -232,4 +232,15 @@ var fields = []field{
 	span("notify.timeout", func(s *Site) *time.Duration { return &s.Notify.Timeout }),
 	span("notify.repeat", func(s *Site) *time.Duration { return &s.Notify.Repeat }),
 	whole("notify.per_hour", func(s *Site) *int { return &s.Notify.PerHour }),
+
+	span("replay.min_span", func(s *Site) *time.Duration { return &s.Replay.MinSpan }),
+	whole("replay.min_jobs", func(s *Site) *int { return &s.Replay.MinJobs }),
+	real("replay.max_timeouts", func(s *Site) *float64 { return &s.Replay.MaxTimeouts }),
+	real("replay.max_cached", func(s *Site) *float64 { return &s.Replay.MaxCached }),
+	real("replay.max_be_jct", func(s *Site) *float64 { return &s.Replay.MaxBEJCT }),
+	real("replay.max_preemptions", func(s *Site) *float64 { return &s.Replay.MaxPreemptions }),
+	real("replay.max_holes", func(s *Site) *float64 { return &s.Replay.MaxHoles }),
+	real("replay.max_forecast_error", func(s *Site) *float64 { return &s.Replay.MaxForecastError }),
+	real("replay.min_coverage", func(s *Site) *float64 { return &s.Replay.MinCoverage }),
+	real("replay.max_miss", func(s *Site) *float64 { return &s.Replay.MaxMiss }),
 }

@@ -19,6 +19,7 @@ import (
 
 	"unisched/bridge"
 	"unisched/bridge/notify"
+	"unisched/bridge/replay"
 )
 
 // DefaultPath is where the packages put the file. Files of conf.d beside it are merged over it, in the order of their names.
@@ -30,6 +31,7 @@ type Site struct {
 	Slurm   Slurm
 	Daemon  Daemon
 	Planner Planner
+	Replay  replay.Thresholds
 	// TopologyFile describes the network of a cluster whose nodes do not, in the syntax of topology.conf. Empty: none.
 	TopologyFile string
 	Metrics      Metrics
@@ -95,6 +97,7 @@ func Defaults() Site {
 			Listen: "", NodeKeyFile: "/etc/unisched/node.key", LogLevel: "info",
 		},
 		Planner: Planner{SolverLimit: 2 * time.Second, RewardRatio: 30},
+		Replay:  replay.DefaultThresholds(),
 		Notify: notify.Config{
 			Command: []string{}, On: []string{"deadline-at-risk", "deadline-missed", "checkpoint-unconfirmed", "preemption-stopped"},
 			Timeout: 20 * time.Second, Repeat: time.Hour, PerHour: 200,
@@ -140,6 +143,7 @@ func (s Site) Validate() error {
 	p := s.Planner
 	bad(p.SolverLimit >= 10*time.Millisecond && p.SolverLimit <= s.Bridge.Unit, "planner.solver_limit %v is not within 10ms..bridge.unit", p.SolverLimit)
 	bad(p.RewardRatio >= 1 && p.RewardRatio <= 1e6, "planner.reward_ratio %v is not within 1..1e6", p.RewardRatio)
+	errs = append(errs, s.Replay.Validate()...)
 	bad(s.Metrics.Listen == "" || validListen(s.Metrics.Listen), "metrics.listen %q is not address:port", s.Metrics.Listen)
 	for _, err := range validNotify(s.Notify) {
 		errs = append(errs, err)
