@@ -31,6 +31,8 @@ type Body struct {
 	Iterations int64
 	// Step is the true time of one iteration on so many GPUs per node; nil: a second.
 	Step func(perNode []int) time.Duration
+	// StepOf, when set, is the Step of a certain run, by its restart count.
+	StepOf func(perNode []int, restart int) time.Duration
 	// Ready is the time from the start to the first progress line; Resume comes on top when there is a checkpoint to read. Save is what writing one takes.
 	Ready, Resume, Save time.Duration
 	// ResumeOn, when set, is the Resume on so many GPUs.
@@ -83,7 +85,10 @@ func (c *Cluster) begins(j *job, shares []share) {
 	}
 	b := j.sub.Body
 	r.step = time.Second
-	if b.Step != nil {
+	switch {
+	case b.StepOf != nil:
+		r.step = max(b.StepOf(per, j.restarts), time.Microsecond)
+	case b.Step != nil:
 		r.step = max(b.Step(per), time.Microsecond)
 	}
 	if j.limit > 0 {
