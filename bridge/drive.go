@@ -275,6 +275,7 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 	if !gone {
 		rec.BlockedTill, rec.Blocked = c.now.Add(max(3*c.b.cfg.Poll, backoff(rec.StartFailures))), why
 		rec.StartFailures++
+		rec.profileRefused(c.now, job, why)
 	}
 	rec.enter(c.now, c.b.queuePhase(rec), why)
 	rec.Target = Target{}

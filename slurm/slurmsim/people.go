@@ -125,6 +125,7 @@ func (c *Cluster) Down(name string) {
 	for j := range n.holders {
 		if j.run != nil { // its processes are gone at once; Slurm does not know yet
 			j.run.over = true
+			c.stopTransfer(j.run)
 		}
 	}
 	c.at(c.now.Add(c.cfg.NodeTimeout), func() {

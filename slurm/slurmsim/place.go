@@ -16,6 +16,8 @@ type node struct {
 	up, drained        bool
 	reason             string
 	holders            map[*job]int
+	epilog             time.Duration // how long jobs complete there, when longer than usual
+	failing            int           // launches that will fail
 }
 
 func (n *node) usable() bool { return n.up && !n.drained }
@@ -62,7 +64,7 @@ func (c *Cluster) place(j *job, closed map[*node]bool) ([]share, verdict, string
 	}
 	var open []*node
 	for _, n := range all {
-		if n.usable() && !closed[n] && n.freeGPUs > 0 && n.freeCPUs > 0 {
+		if n.usable() && !closed[n] && n.freeGPUs > 0 && n.freeCPUs > 0 && !c.spoken(j, n) {
 			open = append(open, n)
 		}
 	}
@@ -108,6 +110,11 @@ func (c *Cluster) placeRequired(j *job, all []*node, closed map[*node]bool) ([]s
 	for _, n := range want {
 		if !n.usable() {
 			return nil, nodeDown, "ReqNodeNotAvail, UnavailableNodes:" + n.Name
+		}
+	}
+	for _, n := range want {
+		if c.spoken(j, n) {
+			return nil, nodeDown, "ReqNodeNotAvail, Reserved for maintenance"
 		}
 	}
 	for _, n := range want {

@@ -99,19 +99,33 @@ func (c *Cluster) begins(j *job, shares []share) {
 		c.at(c.now.Add(50*time.Millisecond), func() { r.ends(c, slurm.StateFailed, 0, 53) })
 		return
 	}
-	wait := b.Ready
+	if c.launchFails(j) {
+		return
+	}
+	load := time.Duration(0)
 	switch {
 	case j.saved <= 0:
 	case b.ResumeOn != nil:
-		wait += b.ResumeOn(gpus)
+		load = b.ResumeOn(gpus)
 	default:
-		wait += b.Resume
+		load = b.Resume
 	}
-	if gpus < b.NeedGPUs {
-		c.at(c.now.Add(wait), func() { r.exits(c, 1) })
+	loaded := func() {
+		if gpus < b.NeedGPUs {
+			r.exits(c, 1)
+			return
+		}
+		r.trains(c, j.saved)
+	}
+	if c.cfg.Streams <= 0 || load <= 0 {
+		c.at(c.now.Add(b.Ready+load), loaded)
 		return
 	}
-	c.at(c.now.Add(wait), func() { r.trains(c, j.saved) })
+	c.at(c.now.Add(b.Ready), func() {
+		if !r.over {
+			c.moves(r, load, loaded)
+		}
+	})
 }
 
 // watchLimit ends a run when its time limit, as it stands then, has passed.
@@ -213,19 +227,20 @@ func (r *run) signal(c *Cluster, name slurm.SignalName) {
 		r.saving = true
 		c.tell(r.j, Signalled, r.from)
 		r.say(c, progress.Line{Kind: progress.Signal, Signal: string(name)})
-		c.at(c.now.Add(b.Save), func() { r.savedIt(c) })
+		asked := c.now
+		c.moves(r, b.Save, func() { r.savedIt(c, c.now.Sub(asked)) })
 	}
 }
 
 // savedIt is the end of a checkpoint that a signal asked for.
-func (r *run) savedIt(c *Cluster) {
+func (r *run) savedIt(c *Cluster, took time.Duration) {
 	if r.over {
 		return
 	}
 	b := r.j.sub.Body
 	r.saving, r.since, r.saved = false, c.now, r.from
 	r.j.saved = r.from
-	r.say(c, progress.Line{Kind: progress.Checkpoint, HasIter: true, Iter: r.from, Seconds: b.Save.Seconds()})
+	r.say(c, progress.Line{Kind: progress.Checkpoint, HasIter: true, Iter: r.from, Seconds: took.Seconds()})
 	if b.Trap == RunsOn {
 		r.goOn(c)
 		return
@@ -309,6 +324,7 @@ func (c *Cluster) stopRun(j *job) {
 	if j.run != nil {
 		c.tell(j, Left, j.run.iter(c.now))
 		j.run.over = true
+		c.stopTransfer(j.run)
 		j.lastEnd = c.now
 	}
 	j.run = nil
@@ -334,7 +350,11 @@ func (c *Cluster) completes(j *job) {
 	}
 	j.completing = true
 	c.touch(j)
-	c.at(c.now.Add(c.cfg.Completing), func() { c.cleaned(j) })
+	took := c.cfg.Completing
+	for _, s := range j.alloc {
+		took = max(took, s.node.epilog)
+	}
+	c.at(c.now.Add(took), func() { c.cleaned(j) })
 }
 
 func (c *Cluster) cleaned(j *job) {

@@ -84,11 +84,12 @@ func (c *Cluster) schedule() {
 		c.showReason(j)
 	}
 	c.unshown = c.unshown[:0]
-	blocked := map[string]bool{}
+	blocked, behind := map[string]bool{}, false
 	closed := map[*node]bool{}
 	for _, j := range slices.Clone(c.queue) {
 		if blocked[j.partition] {
 			c.setReason(j, "Priority")
+			behind = true
 			continue
 		}
 		shares, v, why := c.place(j, closed)
@@ -112,6 +113,9 @@ func (c *Cluster) schedule() {
 		default:
 			c.setReason(j, why)
 		}
+	}
+	if behind {
+		c.planBackfill()
 	}
 }
 

@@ -6,8 +6,7 @@
 // [Cluster.Update], ...), with the same typed refusals, and the calls of users and admins (Submit, Cancel, Hold, SetNode, ...). It refuses to know of
 // plans: the bridge drives it through its own interface. Tests of the bridge and the simulator call it.
 //
-// Left out in this form: backfill (a job that cannot start keeps lower ones of its partition waiting, unless it is pinned to nodes), ageing,
-// arrays, heterogeneous jobs, permissions, and preemption by Slurm itself.
+// Left out in this form: ageing, arrays, heterogeneous jobs, permissions, jobs inside reservations, and preemption by Slurm itself.
 package slurmsim
 
 import (
@@ -38,6 +37,10 @@ type Config struct {
 	MinJobAge, NodeTimeout time.Duration
 	// SubmitDelay is the begin time that the submit plugin gives to jobs that name UniSched in their comment; 0 = no plugin.
 	SubmitDelay time.Duration
+	// BackfillInterval is the period of the backfill scheduler (bf_interval); below 0: none.
+	BackfillInterval time.Duration
+	// Streams is how many checkpoints shared storage reads or writes at full speed at once (0: any number).
+	Streams int
 	// Quiet keeps no History; Watch, when set, is told of every Moment as it happens.
 	Quiet bool
 	Watch func(Moment)
@@ -79,7 +82,7 @@ func Defaults() Config {
 		Start:      time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC),
 		LatencyMin: 500 * time.Millisecond, LatencyMax: 3 * time.Second, SchedInterval: 30 * time.Second,
 		RequeueExit: 99, RequeueDelay: 121 * time.Second, Completing: 800 * time.Millisecond,
-		MinJobAge: 300 * time.Second, NodeTimeout: 29 * time.Second,
+		MinJobAge: 300 * time.Second, NodeTimeout: 29 * time.Second, BackfillInterval: 30 * time.Second,
 	}
 }
 
@@ -122,9 +125,13 @@ type Cluster struct {
 	jobs   map[slurm.JobID]*job
 	lastID slurm.JobID
 
-	events  events
-	seq     int64
-	pass    time.Time              // the scheduling pass that is due; zero: none
+	events      events
+	seq         int64
+	pass        time.Time // the scheduling pass that is due; zero: none
+	storage     storage
+	reserved    []slurm.Reservation // by name
+	backfilling bool                // one is due
+
 	queue   []*job                 // pending and eligible, in Slurm's order
 	waits   map[slurm.JobID][]*job // jobs that wait for another, by its id
 	unshown []*job                 // pending jobs whose reason the next pass finds
@@ -183,6 +190,9 @@ func (c Config) filled() Config {
 		}
 	}
 	c.LatencyMax = max(c.LatencyMax, c.LatencyMin)
+	if c.BackfillInterval == 0 {
+		c.BackfillInterval = d.BackfillInterval
+	}
 	if c.RequeueExit == 0 {
 		c.RequeueExit = d.RequeueExit
 	}
