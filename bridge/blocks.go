@@ -32,6 +32,9 @@ func (b *Bridge) readBlocks(now time.Time, rec *Record, job slurm.Job) {
 		// Only a job that Slurm has just tried to start shows such a reason; ask again after a while.
 		rec.BlockedTill = now.Add(max(6*b.cfg.Poll, 30*time.Second))
 		why = "Slurm would keep it waiting: " + job.Reason
+	case rec.Phase != Starting && b.reservedAway(now, rec, job) != "":
+		rec.BlockedTill = now.Add(max(6*b.cfg.Poll, 30*time.Second))
+		why = b.reservedAway(now, rec, job)
 	case now.Before(rec.BlockedTill):
 		why = rec.Blocked
 	}

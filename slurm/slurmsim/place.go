@@ -41,7 +41,7 @@ func (c *Cluster) place(j *job, closed map[*node]bool) ([]share, verdict, string
 		return nil, limited, "PartitionDown"
 	}
 	q := j.req
-	if part.MaxGPUs > 0 && q.gpus() > part.MaxGPUs {
+	if part.MaxGPUs != 0 && q.gpus() > part.MaxGPUs {
 		return nil, limited, "QOSMaxGRESPerJob"
 	}
 	if part.MaxNodes > 0 && q.nodes > part.MaxNodes {

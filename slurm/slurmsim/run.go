@@ -304,12 +304,7 @@ func (c *Cluster) finish(j *job, state slurm.BaseState, code, sig int) {
 	c.note(j, "end %s exit %d signal %d", state, code, sig)
 	c.finished++
 	c.touch(j)
-	id, end := j.id, j.end
-	c.at(c.now.Add(c.cfg.MinJobAge), func() {
-		if j.finished() && j.end.Equal(end) && c.jobs[id] == j {
-			c.drop(j)
-		}
-	})
+	c.forgets(j, c.now.Add(c.cfg.MinJobAge))
 	for _, w := range c.waits[j.id] {
 		if w.after == j.id {
 			w.after = 0
@@ -318,6 +313,16 @@ func (c *Cluster) finish(j *job, state slurm.BaseState, code, sig int) {
 		}
 	}
 	delete(c.waits, j.id)
+}
+
+// forgets drops a finished job at a time; one that is still completing is kept until its nodes are done with it.
+func (c *Cluster) forgets(j *job, at time.Time) {
+	id, end := j.id, j.end
+	c.at(at, func() {
+		if j.finished() && j.end.Equal(end) && c.jobs[id] == j && !j.completing {
+			c.drop(j)
+		}
+	})
 }
 
 func (c *Cluster) stopRun(j *job) {
@@ -367,6 +372,9 @@ func (c *Cluster) cleaned(j *job) {
 	if j.requeueing {
 		j.requeueing = false
 		c.requeued(j)
+	}
+	if old := j.end.Add(c.cfg.MinJobAge); j.finished() && !old.After(c.now) {
+		c.forgets(j, c.now)
 	}
 	c.touch(j)
 	c.rouse()

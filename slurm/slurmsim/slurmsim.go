@@ -91,7 +91,7 @@ type Partition struct {
 	Name     string
 	Nodes    []string // nil: all
 	MaxNodes int
-	MaxGPUs  int // of one job, by the partition's QOS
+	MaxGPUs  int // of one job, by the partition's QOS; below 0: none at all
 	MaxTime  time.Duration
 	Down     bool
 }
