@@ -99,10 +99,9 @@ func gpuCount(x float64) int {
 // times are those of all shapes on which a job may find itself: its own count on any number of nodes, and the profiles.
 func times(s job.Spec, speeds sim.Speeds, iter time.Duration) []job.Time {
 	var out []job.Time
-	for _, g := range []int{1, 2, s.GPUs} {
-		if g == s.GPUs && len(out) > 0 && g <= 2 {
-			continue
-		}
+	gpus := []int{1, 2, s.GPUs}
+	slices.Sort(gpus)
+	for _, g := range slices.Compact(gpus) {
 		for n := (g + gpusPerNode - 1) / gpusPerNode; n <= min(g, nodeCount); n++ {
 			shape := planner.Even(n, 1)
 			shape[0] += g - n

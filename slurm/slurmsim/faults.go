@@ -56,3 +56,10 @@ func (c *Cluster) spoken(j *job, n *node) bool {
 		return r.End.After(c.now) && slices.Contains(r.Nodes, n.Name) && (j.limit == 0 || c.now.Add(j.limit).After(r.Start))
 	})
 }
+
+// Unreserve takes a reservation back.
+func (c *Cluster) Unreserve(name string) {
+	c.reserved = slices.DeleteFunc(c.reserved, func(r slurm.Reservation) bool { return r.Name == name })
+	c.version++
+	c.rouse()
+}
