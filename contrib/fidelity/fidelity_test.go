@@ -92,11 +92,11 @@ func small(t *testing.T) (flags, record) {
 // All jobs of a small load end on slurmsim, equal seeds give equal ends, and a run compared with itself is within every bound.
 func TestVirtual(t *testing.T) {
 	f, real := small(t)
-	a, err := playVirtual(t.Context(), f, real)
+	a, err := playVirtual(t.Context(), f, real, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := playVirtual(t.Context(), f, real)
+	b, err := playVirtual(t.Context(), f, real, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,30 +106,32 @@ func TestVirtual(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := compare(&out, a, b); err != nil || !strings.Contains(out.String(), "weighted miss true, mean JCT true, clear deadlines true") {
+	if err := compare(&out, a, []record{b}); err != nil || !strings.Contains(out.String(), "weighted miss true, mean JCT true, deadlines with slack true") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
 
-// Deadlines are compared one by one: a clear one that is decided otherwise is named, one on the edge is not held against anybody.
+// Deadlines are compared one by one: one that is decided otherwise is named, and counts against the simulations when it had slack, or was clear.
 func TestDecide(t *testing.T) {
 	zero := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	s := time.Second
 	make := func(ends ...time.Duration) record {
-		r := record{Unit: 20 * time.Second}
-		for _, e := range ends {
-			r.Jobs = append(r.Jobs, jobRecord{Spec: job.Spec{ID: "J", Class: "strict", Tiers: []job.Tier{{After: 100 * time.Second, Value: 100}}},
+		r := record{Unit: 20 * s}
+		for i, e := range ends {
+			long := []time.Duration{80 * s, 10 * s}[i%2]
+			r.Jobs = append(r.Jobs, jobRecord{Spec: job.Spec{ID: "J", Class: "strict", Duration: long, Tiers: []job.Tier{{After: 100 * s, Value: 100}}},
 				View: bridge.JobView{Phase: bridge.Completed, Submitted: zero, Ended: zero.Add(e)}})
 		}
 		return r
 	}
-	s := time.Second
-	got := decide(make(90*s, 90*s, 20*s, 20*s, 150*s), make(95*s, 105*s, 30*s, 130*s, 160*s))
+	sims := []record{make(95*s, 105*s, 30*s, 130*s, 160*s), make(95*s, 105*s, 30*s, 90*s, 160*s), make(95*s, 95*s, 30*s, 130*s, 160*s)}
+	got := decide(make(90*s, 90*s, 20*s, 20*s, 150*s), sims)
 	got.median, got.p90 = 0, 0
 	for i := range got.odd {
-		got.odd[i] = got.odd[i][strings.Index(got.odd[i], "deadline"):]
+		got.odd[i] = got.odd[i][strings.Index(got.odd[i], "real"):]
 	}
-	want := verdicts{all: 5, alike: 3, clear: 3, clearAlike: 2, odd: []string{"deadline 1m40s, real end 1m30s, simulated end 1m45s",
-		"deadline 1m40s, real end 20s, simulated end 2m10s (clear)"}}
+	want := verdicts{all: 5, alike: 3, slack: 2, slackAlike: 0, clear: 3, clearAlike: 2, odd: []string{"real end 1m30s, simulated ends [1m45s 1m45s 1m35s]",
+		"real end 20s, simulated ends [2m10s 1m30s 2m10s]"}}
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(verdicts{})); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

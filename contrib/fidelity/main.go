@@ -22,6 +22,7 @@ import (
 type flags struct {
 	mode, out, bin, slurm string
 	load                  load
+	runs                  int
 }
 
 func main() {
@@ -35,6 +36,7 @@ func main() {
 	flag.Float64Var(&f.load.Share, "share", 0.25, "`share` of the eight hours that is played, with as many jobs less")
 	flag.Float64Var(&f.load.Scale, "scale", 15, "how many `times` faster than the paper's time goes")
 	flag.Uint64Var(&f.load.Seed, "seed", 1, "`seed` of the jobs")
+	flag.IntVar(&f.runs, "runs", 5, "`number` of simulations, each with a luck of its own where Slurm has one")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -45,8 +47,8 @@ func main() {
 }
 
 func run(ctx context.Context, f flags) error {
-	if f.load.Share <= 0 || f.load.Share > 1 || f.load.Scale < 1 || f.load.Scale > 60 || f.load.Jobs < 1 || f.load.Jobs > 10000 {
-		return errors.New("want a share within 0..1, a scale within 1..60 and a sane number of jobs")
+	if f.load.Share <= 0 || f.load.Share > 1 || f.load.Scale < 1 || f.load.Scale > 60 || f.load.Jobs < 1 || f.load.Jobs > 10000 || f.runs < 1 {
+		return errors.New("want a share within 0..1, a scale within 1..60, a sane number of jobs, and a simulation at least")
 	}
 	f.out = filepath.Join(f.out, fmt.Sprintf("%d-%d", f.load.Jobs, f.load.Seed))
 	if err := os.MkdirAll(f.out, 0o755); err != nil {
@@ -62,14 +64,18 @@ func run(ctx context.Context, f flags) error {
 		return err
 	}
 	if f.mode == "records" {
-		return latencies(os.Stdout, real)
+		return latencies(os.Stdout, f.out, real)
 	}
-	virtual, err := playVirtual(ctx, f, real)
-	if err != nil {
-		return fmt.Errorf("slurmsim: %w", err)
+	var sims []record
+	for i := range f.runs {
+		virtual, err := playVirtual(ctx, f, real, uint64(i+1))
+		if err != nil {
+			return fmt.Errorf("slurmsim: %w", err)
+		}
+		if err := writeRecord(filepath.Join(f.out, fmt.Sprintf("sim-%d.json", i+1)), virtual); err != nil {
+			return err
+		}
+		sims = append(sims, virtual)
 	}
-	if err := writeRecord(filepath.Join(f.out, "sim.json"), virtual); err != nil {
-		return err
-	}
-	return compare(os.Stdout, real, virtual)
+	return compare(os.Stdout, real, sims)
 }

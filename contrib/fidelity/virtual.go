@@ -23,6 +23,7 @@ import (
 func testCluster(seed uint64, start time.Time) slurmsim.Config {
 	return slurmsim.Config{
 		Seed: seed, Start: start, SubmitDelay: delay, RequeueDelay: 121 * time.Second, SchedInterval: 5 * time.Second,
+		BackfillInterval: 5 * time.Second, BatchDelay: 3 * time.Second, Completing: 60 * time.Millisecond,
 	}
 }
 
@@ -33,8 +34,8 @@ const (
 	launch     = 200 * time.Millisecond // from Slurm's start to the job's script
 )
 
-// playVirtual plays the submissions of a real run on slurmsim, with the daemon's own loop and configuration.
-func playVirtual(ctx context.Context, f flags, real record) (record, error) {
+// playVirtual plays the submissions of a real run on slurmsim, with the daemon's own loop and configuration. seed is the luck that Slurm has.
+func playVirtual(ctx context.Context, f flags, real record, seed uint64) (record, error) {
 	path := filepath.Join(f.out, "unisched.toml")
 	if err := os.WriteFile(path, []byte(real.Config), 0o644); err != nil {
 		return record{}, err
@@ -48,7 +49,7 @@ func playVirtual(ctx context.Context, f flags, real record) (record, error) {
 	for i := range nodes {
 		nodes[i] = slurmsim.Node{Name: fmt.Sprintf("n%d", i+1), GPUs: gpusPerNode, CPUs: 16, MemMB: 64000}
 	}
-	c := slurmsim.New(testCluster(f.load.Seed, real.Zero.Add(-lead)), nodes, slurmsim.Partition{Name: "gpu"},
+	c := slurmsim.New(testCluster(seed, real.Zero.Add(-lead)), nodes, slurmsim.Partition{Name: "gpu"},
 		slurmsim.Partition{Name: "profile", MaxNodes: 2, MaxGPUs: 2})
 	w := &watcher{cluster: c}
 	policy := slow{lease.New(site.Lease(time.Now), highs.New(highs.Options{})), c}

@@ -22,7 +22,10 @@ func (c *Cluster) planBackfill() {
 	if c.cfg.BackfillInterval <= 0 || c.backfilling {
 		return
 	}
-	at := c.now.Truncate(c.cfg.BackfillInterval).Add(c.cfg.BackfillInterval)
+	at := c.now.Truncate(c.cfg.BackfillInterval).Add(c.bfPhase)
+	if !at.After(c.now) {
+		at = at.Add(c.cfg.BackfillInterval)
+	}
 	c.backfilling = true
 	c.at(at, func() {
 		c.backfilling = false

@@ -28,6 +28,9 @@ type Config struct {
 	// LatencyMin and LatencyMax bound the time from a change to the scheduling pass that it causes; SchedInterval is the period of the passes
 	// that come by themselves (a begin time that passes waits for one).
 	LatencyMin, LatencyMax, SchedInterval time.Duration
+	// BatchDelay, when set, replaces the latency by slurmctld's own rule: its loop looks once a second whether something changed, and lets this much
+	// time go by between two passes (batch_sched_delay, 3 s).
+	BatchDelay time.Duration
 	// RequeueExit is the exit code that requeues, RequeueDelay how long a requeued job is kept from starting (AuthInfo cred_expire + 1 s).
 	RequeueExit  int
 	RequeueDelay time.Duration
@@ -127,7 +130,10 @@ type Cluster struct {
 
 	events      events
 	seq         int64
-	pass        time.Time // the scheduling pass that is due; zero: none
+	pass        time.Time     // the scheduling pass that is due; zero: none
+	passed      time.Time     // the last one
+	phase       time.Duration // of slurmctld's loop within the second
+	bfPhase     time.Duration // of backfill within its interval
 	storage     storage
 	reserved    []slurm.Reservation // by name
 	backfilling bool                // one is due
@@ -163,6 +169,11 @@ func New(cfg Config, nodes []Node, parts ...Partition) *Cluster {
 	cfg = cfg.filled()
 	c := &Cluster{cfg: cfg, now: cfg.Start, rng: rand.New(rand.NewPCG(cfg.Seed, 0x9e3779b97f4a7c15)), byNode: map[string]*node{},
 		jobs: map[slurm.JobID]*job{}, waits: map[slurm.JobID][]*job{}, parts: slices.Clone(parts), version: 1, changed: cfg.Start}
+	if cfg.BatchDelay > 0 {
+		c.phase = time.Duration(c.rng.Int64N(int64(time.Second)))
+		c.bfPhase = time.Duration(c.rng.Int64N(int64(max(cfg.BackfillInterval, 1))))
+		c.passed = cfg.Start
+	}
 	for _, n := range nodes {
 		x := &node{Node: n, freeGPUs: n.GPUs, freeCPUs: n.CPUs, up: true, holders: map[*job]int{}}
 		c.nodes = append(c.nodes, x)
