@@ -67,8 +67,9 @@ func TestStep(t *testing.T) {
 				t.Errorf("%s (%s): faster on %d nodes than on %d", s.ID, s.Model, n+1, n)
 			}
 		}
-		if s.Step(s.GPUs, fewest, 1) != s.Step(s.GPUs, fewest, 1) || s.Step(s.GPUs, fewest, 1) == s.Step(s.GPUs, fewest, 2) {
-			t.Errorf("%s: the luck of runs 1 and 2", s.ID)
+		one, again, two := s.Step(s.GPUs, fewest, 1), s.Step(s.GPUs, fewest, 1), s.Step(s.GPUs, fewest, 2)
+		if one != again || one == two {
+			t.Errorf("%s: the luck of run 1 is %v and %v, of run 2 %v", s.ID, one, again, two)
 		}
 	}
 }
