@@ -277,3 +277,29 @@ func TestScenarioProfileThatNeverStarts(t *testing.T) {
 		})
 	}
 }
+
+// case 25: a job that our signal killed goes back into the queue when its node is done with it, even if that takes half an hour.
+func TestScenarioRerunAfterStuckCompleting(t *testing.T) {
+	w := newWorld(t, site{nodes: 2, gpus: 4})
+	body := training(3600)
+	body.Trap = slurmsim.NoTrap
+	w.submit("fragile", slurmsim.Submission{GPUsPerNode: 4, Nodes: 1, Body: body, Comment: "unisched:ckpt=B:USR1,profile=skip,stop=iters:3600"})
+	w.submit("other", slurmsim.Submission{GPUsPerNode: 4, Nodes: 1, Body: training(7200), Comment: "unisched:profile=skip,stop=iters:7200"})
+	w.until(10*time.Minute, "they train", func() bool { return w.reached("fragile", 60)() && w.reached("other", 60)() })
+	w.sim.SlowEpilog(w.job("fragile").Nodes[0], 30*time.Minute)
+	w.urgent("strict", 600, 70*time.Minute)
+	w.until(20*time.Minute, "the signal kills it", func() bool { return w.view("fragile").Phase == bridge.Failed })
+	w.sim.SlowEpilog(w.job("fragile").Nodes[0], 0)
+	w.until(6*time.Hour, "all end", w.finished("fragile", "strict", "other"))
+	if v := w.view("fragile"); v.Phase != bridge.Completed || v.Restart != 1 {
+		t.Errorf("case 25: %s after %d restarts (%s)", v.Phase, v.Restart, v.Exit)
+	}
+	tries := 0
+	for _, l := range w.wire.log {
+		tries += strings.Count(l, "rerun")
+	}
+	if tries != 1 {
+		t.Errorf("case 25: %d calls for its return, want 1", tries)
+	}
+	w.clean()
+}

@@ -315,6 +315,9 @@ func (c *Cluster) finish(j *job, state slurm.BaseState, code, sig int) {
 	delete(c.waits, j.id)
 }
 
+// purgeInterval is how often slurmctld looks for old jobs.
+const purgeInterval = time.Minute
+
 // forgets drops a finished job at a time; one that is still completing is kept until its nodes are done with it.
 func (c *Cluster) forgets(j *job, at time.Time) {
 	id, end := j.id, j.end
@@ -374,7 +377,7 @@ func (c *Cluster) cleaned(j *job) {
 		c.requeued(j)
 	}
 	if old := j.end.Add(c.cfg.MinJobAge); j.finished() && !old.After(c.now) {
-		c.forgets(j, c.now)
+		c.forgets(j, c.now.Add(purgeInterval))
 	}
 	c.touch(j)
 	c.rouse()
