@@ -287,8 +287,8 @@ func TestScenarioRerunAfterStuckCompleting(t *testing.T) {
 	w.submit("other", slurmsim.Submission{GPUsPerNode: 4, Nodes: 1, Body: training(7200), Comment: "unisched:profile=skip,stop=iters:7200"})
 	w.until(10*time.Minute, "they train", func() bool { return w.reached("fragile", 60)() && w.reached("other", 60)() })
 	w.sim.SlowEpilog(w.job("fragile").Nodes[0], 30*time.Minute)
-	w.urgent("strict", 600, 70*time.Minute)
-	w.until(20*time.Minute, "the signal kills it", func() bool { return w.view("fragile").Phase == bridge.Failed })
+	w.urgent("strict", 600, 25*time.Minute)
+	w.until(40*time.Minute, "the signal kills it", func() bool { return w.view("fragile").Phase == bridge.Failed })
 	w.sim.SlowEpilog(w.job("fragile").Nodes[0], 0)
 	w.until(6*time.Hour, "all end", w.finished("fragile", "strict", "other"))
 	if v := w.view("fragile"); v.Phase != bridge.Completed || v.Restart != 1 {
