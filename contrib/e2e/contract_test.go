@@ -208,11 +208,17 @@ func keysOf[V any](m map[string]V) func(func(string) bool) {
 	}
 }
 
-// perform plays the whole script on a stage. lasts is where each job stood at the end of each scene, as hints for another stage.
-func perform(t *testing.T, on stage, hints map[string]string) (trace []string, lasts map[string]string) {
+// halves is in how many parts the script is played side by side, since most of its time is waiting.
+const halves = 2
+
+// perform plays the chapters of one part of the script on a stage. lasts is where each job stood at the end of each scene, as hints for another stage.
+func perform(t *testing.T, on stage, part int, hints map[string]string) (trace []string, lasts map[string]string) {
 	t.Helper()
 	p := &play{t: t, ctx: t.Context(), on: on, ids: map[string]slurm.JobID{}, names: map[slurm.JobID]string{}, hints: hints, lasts: map[string]string{}}
-	for _, c := range script {
+	for i, c := range script {
+		if i%halves != part {
+			continue
+		}
 		p.chapter, p.scene = c.name, 0
 		began := time.Now()
 		c.play(p)
@@ -252,22 +258,26 @@ func (p *play) clear() {
 	p.t.Fatalf("%s: the nodes do not get free", p.chapter)
 }
 
-// TestContract plays the script on slurmsim first, whose trace tells how long each chapter has to be waited for, and then on the real thing.
+// TestContract plays the script on slurmsim first, whose trace tells how long each scene has to be waited for, and then on the real thing.
 func TestContract(t *testing.T) {
 	version := os.Getenv("UNISCHED_E2E")
 	if version == "" {
 		t.Skip("end-to-end test: run make test-e2e")
 	}
-	t.Parallel()
-	want, hints := perform(t, newSimStage(), nil)
-	c := testcluster.Start(t, testcluster.Options{Slurm: version, Nodes: 3, GPUsPerNode: 4})
-	client, err := slurm.New(slurm.Options{URL: c.RestURL, TokenFile: c.TokenFile, Scontrol: slurm.Scontrol{Argv: c.Scontrol}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, _ := perform(t, &realStage{Client: client, c: c}, hints)
-	if d := cmp.Diff(got, want); d != "" {
-		t.Errorf("slurmsim (+) is not as the real cluster (-):\n%s", d)
+	for part := range halves {
+		t.Run(fmt.Sprint("part ", part+1), func(t *testing.T) {
+			t.Parallel()
+			want, hints := perform(t, newSimStage(), part, nil)
+			c := testcluster.Start(t, testcluster.Options{Slurm: version, Nodes: 3, GPUsPerNode: 4})
+			client, err := slurm.New(slurm.Options{URL: c.RestURL, TokenFile: c.TokenFile, Scontrol: slurm.Scontrol{Argv: c.Scontrol}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := perform(t, &realStage{Client: client, c: c}, part, hints)
+			if d := cmp.Diff(got, want); d != "" {
+				t.Errorf("slurmsim (+) is not as the real cluster (-):\n%s", d)
+			}
+		})
 	}
 }
 
@@ -334,12 +344,14 @@ func (s simStage) people(what string, args ...string) error {
 
 // TestContractScript plays the script on slurmsim alone, twice: it needs no cluster, and equal scripts leave equal traces.
 func TestContractScript(t *testing.T) {
-	first, hints := perform(t, newSimStage(), nil)
-	second, _ := perform(t, newSimStage(), hints)
-	if d := cmp.Diff(first, second); d != "" {
-		t.Errorf("a second time, with the hints of the first:\n%s", d)
-	}
-	for _, line := range first {
-		t.Log(line)
+	for part := range halves {
+		first, hints := perform(t, newSimStage(), part, nil)
+		second, _ := perform(t, newSimStage(), part, hints)
+		if d := cmp.Diff(first, second); d != "" {
+			t.Errorf("a second time, with the hints of the first:\n%s", d)
+		}
+		for _, line := range first {
+			t.Log(line)
+		}
 	}
 }

@@ -81,7 +81,7 @@ func small(t *testing.T) (flags, record) {
 	if err := site.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	f := flags{out: t.TempDir(), load: load{360, 0.03, 15, 5}}
+	f := flags{out: t.TempDir(), load: load{360, 0.02, 15, 5}}
 	r := record{Load: f.load, Unit: f.load.unit(), Zero: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC),
 		Config: "[bridge]\nstage = \"strict\"\nunit = \"20s\"\npoll = \"1s\"\nprofile_time = \"20s\"\ncheckpoint_timeout = \"20s\"\n"}
 	for _, s := range f.load.jobs() {
