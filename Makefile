@@ -14,7 +14,7 @@ STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflag
 SLURM ?= 24.11
 PKGS := ./...
 
-.PHONY: help build test unit test-e2e demo lint fuzz bench experiments cluster-up cluster-down clean
+.PHONY: help build test unit test-e2e fidelity demo lint fuzz bench experiments cluster-up cluster-down clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -40,6 +40,13 @@ test-e2e: build ## the main scenarios on a real Slurm (SLURM=24.11 or 26.05)
 	contrib/testcluster/cluster bootstrap --slurm $(SLURM)
 	$(HIGHS)
 	UNISCHED_E2E=$(SLURM) UNISCHED_BIN=$(CURDIR)/bin go test -count=1 -timeout 25m -parallel 3 -v ./contrib/e2e
+
+fidelity: build ## the simulator against a real Slurm of 16 x 4 GPUs: two loads, about half an hour; figures in out/fidelity
+	contrib/ci/needs cluster
+	contrib/testcluster/cluster bootstrap --slurm $(SLURM)
+	$(HIGHS)
+	go run ./contrib/fidelity -slurm $(SLURM) -load 360
+	go run ./contrib/fidelity -slurm $(SLURM) -load 720
 
 demo: build ## a real Slurm, real training jobs with deadlines, a report in out/
 	contrib/ci/needs cluster

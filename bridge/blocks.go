@@ -35,6 +35,9 @@ func (b *Bridge) readBlocks(now time.Time, rec *Record, job slurm.Job) {
 		b.learnLimit(now, job)
 	case rec.Phase != Starting && b.limitOn(job) != "":
 		why = b.limitOn(job)
+	case rec.Phase != Starting && b.reservedAway(now, rec, job) != "":
+		rec.BlockedTill = now.Add(max(6*b.cfg.Poll, 30*time.Second))
+		why = b.reservedAway(now, rec, job)
 	case now.Before(rec.BlockedTill):
 		why = rec.Blocked
 	}

@@ -277,6 +277,7 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 	if !gone {
 		rec.BlockedTill, rec.Blocked = c.now.Add(max(3*c.b.cfg.Poll, backoff(rec.StartFailures))), why
 		rec.StartFailures++
+		rec.profileRefused(c.now, job, why)
 	}
 	rec.enter(c.now, c.b.queuePhase(rec), why)
 	rec.Target = Target{}
@@ -322,6 +323,8 @@ func ask(c *cycle, rec *Record, job slurm.Job) []Action {
 // requeue brings back jobs that saved but did not leave, and those that failed through our doing.
 func requeue(c *cycle, rec *Record, job slurm.Job) []Action {
 	switch {
+	case rec.Phase == Failed && rec.Rerun && job.HasFlag(slurm.FlagCompleting): // Slurm refuses until its nodes are done with it, which may take long
+		return nil
 	case rec.Phase == Failed && rec.Rerun:
 		return []Action{Rerun{target(rec.ID())}}
 	case rec.Phase == Checkpointing && job.State == slurm.StateRunning && !job.HasFlag(slurm.FlagCompleting) && !rec.Run.Signalled.IsZero() &&

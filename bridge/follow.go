@@ -228,19 +228,20 @@ func placementOf(job slurm.Job) planner.Placement {
 
 // followPending handles a job that Slurm shows pending.
 func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
+	at := rec.where()
 	if rec.Phase.OnGPUs() || job.Restarts != rec.Restart {
 		rec.loops(now)
 		if rec.Rerun || rec.Phase == Checkpointing {
 			b.cameBack(now, rec)
 		}
-		at := job.Submit // a requeue sets the submit time, when the nodes are done with the run
-		if !at.After(rec.Run.Start) {
-			at = now
+		over := job.Submit // a requeue sets the submit time, when the nodes are done with the run
+		if !over.After(rec.Run.Start) {
+			over = now
 		}
 		if rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() && !rec.Run.answered() {
 			b.counts.CheckpointsConfirmed++ // by the agreed exit code
 		}
-		b.runOver(now, rec, at)
+		b.runOver(now, rec, over)
 		rec.Restart, rec.Rerun, rec.RerunTries = job.Restarts, false, 0
 		rec.Changed.Begin = time.Time{} // Slurm has set its own
 		switch {
@@ -256,6 +257,7 @@ func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 	if rec.Phase.Ended() { // put back into the queue by somebody
 		rec.enter(now, Requeueing, "")
 	}
+	b.launchFailed(now, rec, job, at)
 	b.adopt(now, rec, job)
 	b.readBlocks(now, rec, job)
 	if rec.Phase == Admitted && rec.Profile.Needed() && rec.Blocked == "" && b.acts(rec) && now.Sub(rec.Since) > profilePatience*b.cfg.Unit {
@@ -271,13 +273,14 @@ func (r *Record) loops(now time.Time) {
 	case !r.Phase.OnGPUs() && r.Phase != Starting || !run.Signalled.IsZero():
 		return
 	case run.LastIter > run.FirstIter || run.CheckpointAt.After(run.Start):
-		r.Loops = 0
+		r.Loops, r.LaunchFailures = 0, 0
 		return
 	}
 	if r.Loops++; r.Loops > 1 {
 		r.BlockedTill = now.Add(backoff(r.Loops - 2))
 		r.Blocked = fmt.Sprintf("it came back to the queue by itself %d times in a row without an iteration", r.Loops)
 		r.note(now, "loops", r.Blocked)
+		r.avoid(now, r.where())
 	}
 }
 

@@ -96,6 +96,8 @@ type Record struct {
 	// StartFailures counts starts in a row that Slurm did not carry out, Loops runs in a row that went back to the queue by themselves without progress.
 	StartFailures int `json:"start_failures,omitempty"`
 	Loops         int `json:"loops,omitempty"`
+	// Avoid are nodes that the job is kept off for a while.
+	Avoid []Avoid `json:"avoid,omitempty"`
 
 	dirty bool
 	made  madeFrom // of Estimate

@@ -16,7 +16,8 @@ func (b *Bridge) due(now time.Time) (time.Time, bool) {
 		b.wake = ""
 		return edge, true
 	}
-	if b.wake != "" && now.Sub(b.rounded) >= max(b.cfg.Unit/10, b.cfg.Poll) {
+	// Cycles come some milliseconds early or late: half a poll either way is the same cycle.
+	if b.wake != "" && now.Sub(b.rounded) >= max(b.cfg.Unit/10, b.cfg.Poll)-b.cfg.Poll/2 {
 		b.wake = ""
 		return now, true
 	}

@@ -99,6 +99,9 @@ func (b *Bridge) plannerJob(at time.Time, rec *Record, job slurm.Job) (planner.J
 	default:
 		pj.State = planner.Waiting
 	}
+	if pj.State == planner.Waiting {
+		pj.Needs.Exclude = merged(pj.Needs.Exclude, b.forbidden(rec, job, at))
+	}
 	if pj.State != planner.Waiting && len(pj.Current) == 0 {
 		return pj, false // Slurm does not say where it is
 	}
@@ -188,6 +191,14 @@ func needsOf(rec *Record, job slurm.Job) planner.Needs {
 	return n
 }
 
+// merged is the union of two sorted lists.
+func merged(a, b []string) []string {
+	if len(b) == 0 {
+		return a
+	}
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+}
+
 // maxCompetitors bounds the unmanaged waiting jobs that a plan looks at, in Slurm's order.
 const maxCompetitors = 50
 
@@ -226,6 +237,8 @@ func (b *Bridge) competitors(planned map[slurm.JobID]bool) []planner.Job {
 
 func (b *Bridge) competitor(job slurm.Job) planner.Job {
 	rec := &Record{Original: originalOf(job)}
+	needs := needsOf(rec, job)
+	needs.Exclude = merged(needs.Exclude, b.forbidden(rec, job, b.seen.At))
 	work := job.TimeLimit
 	if work <= 0 {
 		work = 24 * time.Hour
@@ -233,7 +246,7 @@ func (b *Bridge) competitor(job slurm.Job) planner.Job {
 	return planner.Job{
 		Run: planner.Run{Job: planner.JobID(job.ID), Restart: job.Restarts}, Name: job.Name, User: job.User, Account: job.Account, QOS: job.QOS,
 		Class: planner.BestEffort, State: planner.Waiting, Weight: 1, Submitted: job.Submit, WaitingSince: job.Submit, Foreign: true,
-		Needs: needsOf(rec, job),
+		Needs: needs,
 		Estimate: planner.Estimate{
 			Speeds:     []planner.ShapeSpeed{{Shape: ownShape(rec.Original, b.gpusPerNode(job.Partition)), Speed: planner.Exactly(1)}},
 			Iterations: planner.Interval{Low: work.Seconds() / 10, Mid: work.Seconds() / 2, High: work.Seconds()},

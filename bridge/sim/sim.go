@@ -38,6 +38,8 @@ type Config struct {
 	NoSave bool
 	// Requeue is Slurm's own delay after a requeue (0: as measured).
 	Requeue time.Duration
+	// Streams is how many checkpoints shared storage reads or writes at full speed at once (0: any number).
+	Streams int
 	Speeds  Speeds
 	Lenses  []Lens
 	// Oracle lets everybody know the truth: it stands in for the estimator.
@@ -114,7 +116,7 @@ func Run(ctx context.Context, cfg Config, jobs []trace.Job, policy bridge.Policy
 		delay = 0
 	}
 	w.cluster = slurmsim.New(slurmsim.Config{
-		Seed: cfg.Seed, Start: start.Add(-lead), SubmitDelay: delay, RequeueDelay: cfg.Requeue, Quiet: true, Watch: w.books.moment,
+		Seed: cfg.Seed, Start: start.Add(-lead), SubmitDelay: delay, RequeueDelay: cfg.Requeue, Streams: cfg.Streams, Quiet: true, Watch: w.books.moment,
 	}, nodes, cfg.partitions(nodes)...)
 	w.wire = &wire{Cluster: w.cluster, books: w.books}
 	parts := bridge.Parts{Cluster: w.wire, Memory: forgetful{}, Reports: w.cluster.Reports}
