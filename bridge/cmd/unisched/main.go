@@ -116,7 +116,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.socket, "socket", "", "control socket of the daemon (default $UNISCHED_SOCKET, else the configuration's)")
 	root.AddCommand(a.statusCommand(), a.jobsCommand(), a.jobCommand(), a.explainCommand(), a.planCommand(), a.lintCommand(),
 		a.parseCommand(), a.releaseCommand(), a.orderCommand(bridge.OrderPause), a.orderCommand(bridge.OrderResume),
-		a.configCommand(), a.evalCommand(), a.reportCommand(), a.benchCommand(), a.simCommand(),
+		a.checkCommand(), a.configCommand(), a.evalCommand(), a.reportCommand(), a.benchCommand(), a.simCommand(),
 		a.versionCommand())
 	return root
 }
