@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"unisched/slurm"
+	"unisched/slurm/hostlist"
 )
 
 // leastRelease is the oldest Slurm that is supported.
@@ -187,15 +188,21 @@ func profileLine(name string) string {
 	return "PartitionName=" + name + " Nodes=ALL MaxNodes=2 MaxTime=00:30:00 QOS=profile State=UP"
 }
 
-// profile judges the partition for profiles, which spans the managed nodes and lets a job have two GPUs on two nodes for the time of a profile.
+// profile judges the partition for profiles, which spans the managed nodes and lets a job have two GPUs on two nodes for the time of a
+// profile. Its findings share one line, which mends all of them.
 func profile(r *report, p slurm.Partition, nodes []string) {
 	before := len(r.findings)
 	where, have := r.partitionLine(p.Name)
-	bad := func(sev Severity, id, what, fix string) {
-		r.add(Finding{ID: id, Severity: sev, What: what, Fix: fix, Where: where, Have: have, Want: []string{profileLine(p.Name)}})
+	line := have
+	if line == "" {
+		line = profileLine(p.Name)
+	}
+	bad := func(sev Severity, id, what, key, value string) {
+		line = patched(line, key, value)
+		r.add(Finding{ID: id, Severity: sev, What: what, Fix: key + "=" + value, Where: where, Have: have, Want: []string{""}})
 	}
 	if !p.Up {
-		bad(Error, "profile", "partition "+p.Name+" is not up: new jobs cannot be measured", "State=UP")
+		bad(Error, "profile", "partition "+p.Name+" is not up: new jobs cannot be measured", "State", "UP")
 	}
 	var missing []string
 	for _, n := range nodes {
@@ -205,36 +212,56 @@ func profile(r *report, p slurm.Partition, nodes []string) {
 	}
 	if len(missing) > 0 {
 		bad(Error, "profile-nodes", fmt.Sprintf("partition %s lacks %d managed nodes (%s): profiles planned there cannot start", p.Name, len(missing), few(missing)),
-			"give it the same nodes")
+			"Nodes", hostlist.Compress(slices.Concat(p.Nodes, missing)))
 	}
 	if p.MaxNodes == 1 {
-		bad(Error, "profile-max-nodes", "partition "+p.Name+" allows one node a job: two GPUs of two nodes cannot be measured", "MaxNodes=2")
+		bad(Error, "profile-max-nodes", "partition "+p.Name+" allows one node a job: two GPUs of two nodes cannot be measured", "MaxNodes", "2")
 	} else if p.MaxNodes == 0 || p.MaxNodes > 2 {
-		bad(Warning, "profile-max-nodes", "partition "+p.Name+" lets a job have more than 2 nodes: users can run there what should wait", "MaxNodes=2")
+		bad(Warning, "profile-max-nodes", "partition "+p.Name+" lets a job have more than 2 nodes: users can run there what should wait", "MaxNodes", "2")
 	}
 	if need := r.facts.Site.Bridge.ProfileTime; p.MaxTime > 0 && p.MaxTime < need {
-		bad(Error, "profile-time", fmt.Sprintf("partition %s ends jobs after %s, a profile takes %s (bridge.profile_time)", p.Name, p.MaxTime, need), "a longer MaxTime")
+		minutes := int((2*need + time.Minute - 1) / time.Minute)
+		bad(Error, "profile-time", fmt.Sprintf("partition %s ends jobs after %s, a profile takes %s (bridge.profile_time)", p.Name, p.MaxTime, need), "MaxTime", strconv.Itoa(minutes))
 	}
 	r.profileCap(p, bad)
+	for i := before; i < len(r.findings); i++ {
+		if f := &r.findings[i]; len(f.Want) > 0 {
+			f.Want[0] = line
+		}
+	}
 	if len(r.findings) == before {
 		r.ok("profile", fmt.Sprintf("partition %s: %d nodes, its QOS %s caps a job at 2 GPUs", p.Name, len(p.Nodes), p.QOS))
 	}
 }
 
-func (r *report) profileCap(p slurm.Partition, bad func(sev Severity, id, what, fix string)) {
+// patched is a line of slurm.conf with one of its key=value words set.
+func patched(line, key, value string) string {
+	words := strings.Fields(line)
+	for i, w := range words {
+		if k, _, ok := strings.Cut(w, "="); ok && strings.EqualFold(k, key) {
+			words[i] = key + "=" + value
+			return strings.Join(words, " ")
+		}
+	}
+	return strings.Join(append(words, key+"="+value), " ")
+}
+
+// profileCap judges the QOS of the partition for profiles.
+func (r *report) profileCap(p slurm.Partition, bad func(sev Severity, id, what, key, value string)) {
 	q := r.facts.QOS
+	set := []string{"sacctmgr -i modify qos " + p.QOS + " set maxtresperjob=gres/gpu=2"}
 	switch {
 	case p.QOS == "":
-		bad(Warning, "profile-qos", "partition "+p.Name+" has no QOS that caps a job at 2 GPUs", "QOS="+p.Name+"; "+profileQOS[0])
+		bad(Warning, "profile-qos", "partition "+p.Name+" has no QOS that caps a job at 2 GPUs", "QOS", "profile")
+		r.findings[len(r.findings)-1].Run = profileQOS
 	case unseen(r, "profile-qos", "the QOS "+p.QOS, q):
 	case !q.V.Known:
-		bad(Error, "profile-qos", "accounting knows no QOS "+p.QOS+", which partition "+p.Name+" names", "add it: "+profileQOS[0])
+		r.add(Finding{ID: "profile-qos", Severity: Error, What: "accounting knows no QOS " + p.QOS + ", which partition " + p.Name + " names", Fix: "add it",
+			Run: []string{"sacctmgr -i add qos " + p.QOS + " set maxtresperjob=gres/gpu=2"}})
 	case q.V.GPUsPerJob < 0 || q.V.GPUsPerJob > 2:
-		r.add(Finding{ID: "profile-qos", Severity: Warning, What: "QOS " + p.QOS + " does not cap a job at 2 GPUs: users can run there what should wait",
-			Fix: "cap it", Run: []string{"sacctmgr -i modify qos " + p.QOS + " set maxtresperjob=gres/gpu=2"}})
+		r.add(Finding{ID: "profile-qos", Severity: Warning, What: "QOS " + p.QOS + " does not cap a job at 2 GPUs: users can run there what should wait", Fix: "cap it", Run: set})
 	case q.V.GPUsPerJob < 2:
-		r.add(Finding{ID: "profile-qos", Severity: Error, What: fmt.Sprintf("QOS %s caps a job at %d GPUs: two cannot be measured", p.QOS, q.V.GPUsPerJob),
-			Fix: "raise the cap", Run: []string{"sacctmgr -i modify qos " + p.QOS + " set maxtresperjob=gres/gpu=2"}})
+		r.add(Finding{ID: "profile-qos", Severity: Error, What: fmt.Sprintf("QOS %s caps a job at %d GPUs: two cannot be measured", p.QOS, q.V.GPUsPerJob), Fix: "raise the cap", Run: set})
 	}
 }
 

@@ -33,11 +33,15 @@ var confRules = []confRule{
 	}},
 	{"requeue-exit", "RequeueExit", requeueExit},
 	{"requeue-exit-hold", "RequeueExitHold", func(f Facts, c slurm.Config) verdict {
-		if code := f.Site.Bridge.RequeueExit; inCodes(c.List("RequeueExitHold"), code) {
-			return verdict{Error, fmt.Sprintf("exit code %d comes back as a job that is held for good", code),
-				"take it out of RequeueExitHold", strings.Join(without(c.List("RequeueExitHold"), strconv.Itoa(code)), ","), nil}
+		code := f.Site.Bridge.RequeueExit
+		if !inCodes(c.List("RequeueExitHold"), code) {
+			return verdict{}
 		}
-		return verdict{}
+		v := verdict{Error, fmt.Sprintf("exit code %d comes back as a job that is held for good", code), "take it out of RequeueExitHold", "", nil}
+		if rest := without(c.List("RequeueExitHold"), strconv.Itoa(code)); !inCodes(rest, code) {
+			v.want = strings.Join(rest, ",")
+		}
+		return v
 	}},
 	{"cred-expire", "AuthInfo", credExpire},
 	{"jwt", "AuthAltTypes", func(f Facts, c slurm.Config) verdict {

@@ -3,6 +3,7 @@ package check
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +33,9 @@ func token(r *report) {
 		return
 	case errors.Is(t.Err, slurm.ErrOpaque):
 		r.add(Finding{ID: "token", Severity: Unseen, What: "how long the token is good cannot be seen: " + t.Err.Error(), Where: path})
+		return
+	case errors.Is(t.Err, fs.ErrPermission):
+		r.add(Finding{ID: "token", Severity: Unseen, What: "the token may not be read by whoever runs this: " + t.Err.Error(), Fix: "run it as root", Where: path})
 		return
 	case t.Err != nil:
 		r.add(Finding{ID: "token", Severity: Error, What: "no token: " + t.Err.Error(), Fix: "mint one; the timer keeps it fresh", Where: path, Run: mint})

@@ -13,7 +13,6 @@ import (
 	"unisched/bridge/check"
 	"unisched/bridge/check/gather"
 	"unisched/bridge/siteconfig"
-	"unisched/planner/milp/highs"
 )
 
 // checkDoc is the answer of check. Snippet is there when it was asked for.
@@ -61,7 +60,7 @@ func (a *app) checkCommand() *cobra.Command {
 func (a *app) look(slurmConf string) gather.Look {
 	site, _, err := a.site()
 	l := gather.Look{Now: a.now, Version: version, Site: site, SiteErr: err, SlurmConf: slurmConf, Socket: a.socket, LookupUID: lookupUID,
-		Solve: highs.New(highs.Options{})}
+		Solve: a.solve}
 	if l.SiteFrom = a.config; l.SiteFrom == "" {
 		l.SiteFrom = a.env("UNISCHED_CONFIG")
 	}

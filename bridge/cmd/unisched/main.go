@@ -21,6 +21,7 @@ import (
 	"unisched/bridge"
 	"unisched/bridge/control"
 	"unisched/bridge/siteconfig"
+	"unisched/planner/milp"
 	"unisched/planner/milp/highs"
 )
 
@@ -29,7 +30,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, now: time.Now, zone: time.Local,
-		policy: newPolicy, release: releaseDead}
+		policy: newPolicy, release: releaseDead, solve: highs.New(highs.Options{})}
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
 
@@ -52,6 +53,7 @@ type app struct {
 
 	policy  func(siteconfig.Site, func() time.Time) bridge.Policy
 	release releaser
+	solve   milp.Solver // nil: check tries none
 
 	output, config, socket string // flags
 }
