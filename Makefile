@@ -14,7 +14,7 @@ STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflag
 SLURM ?= 24.11
 PKGS := ./...
 
-.PHONY: help build test unit test-e2e demo lint fuzz bench cluster-up cluster-down clean
+.PHONY: help build test unit test-e2e demo lint fuzz bench packages test-packages cluster-up cluster-down clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -56,6 +56,12 @@ FUZZTIME ?= 30s
 fuzz: ## every fuzz target for FUZZTIME
 	$(HIGHS)
 	contrib/ci/fuzz $(FUZZTIME)
+
+packages: ## deb and rpm in dist/
+	contrib/packaging/build
+
+test-packages: packages ## install, upgrade, remove and purge them in bare Debian 12 and 13 roots
+	contrib/packaging/test dist
 
 cluster-up: build ## a test cluster to play with (DIR=/tmp/unisched-cluster-default)
 	contrib/ci/needs cluster

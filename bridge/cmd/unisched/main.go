@@ -119,7 +119,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.statusCommand(), a.jobsCommand(), a.jobCommand(), a.explainCommand(), a.planCommand(), a.lintCommand(),
 		a.parseCommand(), a.releaseCommand(), a.orderCommand(bridge.OrderPause), a.orderCommand(bridge.OrderResume),
 		a.checkCommand(), a.configCommand(), a.evalCommand(), a.reportCommand(), a.benchCommand(), a.simCommand(),
-		a.versionCommand())
+		a.versionCommand(), a.manCommand())
 	return root
 }
 
