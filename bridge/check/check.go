@@ -7,6 +7,7 @@ package check
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -50,6 +51,9 @@ type Seen[T any] struct {
 
 // See wraps the result of a look.
 func See[T any](v T, err error) Seen[T] { return Seen[T]{v, err, true} }
+
+// ErrNotAsked is the reason of all that rests on something that is known to be away.
+var ErrNotAsked = errors.New("not asked, as Slurm cannot be")
 
 func (s Seen[T]) ok() bool { return s.Did && s.Err == nil }
 

@@ -32,6 +32,8 @@ func restd(r *report) {
 	f := r.facts
 	url := f.Site.Slurm.URL
 	switch s := f.Surface; {
+	case errors.Is(s.Err, ErrNotAsked):
+		r.add(Finding{ID: "slurmrestd", Severity: Unseen, What: "slurmrestd at " + url + ": not asked without a token"})
 	case s.Did && s.Err != nil && errors.Is(s.Err, slurm.ErrUnauthorised):
 		r.add(Finding{ID: "slurmrestd", Severity: Error, What: "slurmrestd at " + url + " refuses us: " + s.Err.Error(), Fix: "see the findings about the token", Where: r.from("slurm.url")})
 	case s.Did && s.Err != nil:

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -115,9 +114,8 @@ func scontrol(ctx context.Context, s siteconfig.Slurm) (string, error) {
 
 // cluster is what slurmrestd shows. When it does not answer, or refuses us, the rest is not asked.
 func (l Look) cluster(ctx context.Context, c *slurm.Client, f *check.Facts) {
-	if errors.Is(f.Token.Err, fs.ErrPermission) {
-		l.without(f, fmt.Errorf("%w: run it as root", f.Token.Err))
-		f.Surface = check.Seen[slurm.Surface]{}
+	if err := f.Token.Err; err != nil && !errors.Is(err, slurm.ErrOpaque) {
+		l.without(f, check.ErrNotAsked) // every call needs the token
 		return
 	}
 	f.Surface = check.See(c.Surface(ctx))
@@ -166,17 +164,12 @@ func (l Look) without(f *check.Facts, why error) {
 	if !f.Pong.Did {
 		f.Pong.Did, f.Pong.Err = true, why
 	}
-	for _, s := range []func(){
-		func() { f.Rights.Did, f.Rights.Err = true, errAway }, func() { f.Slurmds.Did, f.Slurmds.Err = true, errAway },
-		func() { f.Partitions.Did, f.Partitions.Err = true, errAway }, func() { f.Skew.Did, f.Skew.Err = true, errAway },
-		func() { f.Config.Did, f.Config.Err = true, errAway },
-	} {
-		s()
-	}
+	f.Rights = check.See(slurm.Rights{}, check.ErrNotAsked)
+	f.Slurmds = check.See[[]slurm.Slurmd](nil, check.ErrNotAsked)
+	f.Partitions = check.See[[]slurm.Partition](nil, check.ErrNotAsked)
+	f.Skew = check.See(check.Skew{}, check.ErrNotAsked)
+	f.Config = check.See(slurm.Config{}, check.ErrNotAsked)
 }
-
-// errAway is the reason of all that could not be asked.
-var errAway = errors.New("Slurm could not be asked")
 
 // file looks at a file; text is read of scripts only.
 func file(path string, text bool) (check.File, error) {
