@@ -14,9 +14,9 @@ import (
 // follow brings the records in line with what Slurm shows: admits new jobs, follows the phases of the known ones, and ends
 // those that are over. Slurm's word always wins.
 func (b *Bridge) follow(now time.Time, s slurm.State) {
-	present := make(map[slurm.JobID]bool, len(s.Jobs))
-	for _, job := range s.Jobs {
-		present[job.ID] = true
+	b.forgetLimits(now)
+	for i := range s.Jobs {
+		job := s.Jobs[i]
 		rec := b.records[job.ID]
 		if rec != nil && !rec.same(job) {
 			b.log(now, "warn", "job-id-reused", job.ID, "job %d is another job than the one we knew (user id %d, submitted %s)",
@@ -31,12 +31,12 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 			b.takeUp(rec)
 		}
 		b.followJob(now, rec, job)
+		rec.shown, rec.shownIn = &s.Jobs[i], b.cycle
 	}
-	for _, id := range b.ids() {
-		if present[id] {
+	for _, rec := range b.known() {
+		if rec.shownIn == b.cycle {
 			continue
 		}
-		rec := b.records[id]
 		if rec.Phase.Ended() || rec.Phase == Unmanaged || rec.Phase == Released {
 			b.bury(rec)
 			continue
@@ -44,24 +44,23 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 		// Slurm forgets a job MinJobAge after its end: it ended while nobody was looking.
 		b.end(now, rec, Completed, now, endUnseen)
 	}
+	b.watchLost(now)
 }
 
 // endUnseen is the exit of a job that ended while nobody was looking: neither when nor how is known.
 const endUnseen = "no longer known to Slurm"
 
-// ids are the known jobs in order: ranging over the map never decides anything.
-func (b *Bridge) ids() []slurm.JobID {
+// known are the records in order of their ids: ranging over the map never decides anything.
+func (b *Bridge) known() []*Record {
 	if b.order == nil { // takeUp and bury drop it; those who range over the old list keep it whole
-		b.order = slices.Sorted(maps.Keys(b.records))
+		b.order = slices.SortedFunc(maps.Values(b.records), func(x, y *Record) int { return cmp.Compare(x.Job, y.Job) })
 	}
 	return b.order
 }
 
 // takeUp adds a record.
 func (b *Bridge) takeUp(rec *Record) {
-	if b.records[rec.Job] == nil {
-		b.order = nil
-	}
+	b.order = nil
 	b.records[rec.Job] = rec
 }
 
@@ -70,6 +69,9 @@ const maxPast = 1000
 
 // bury moves a record to the past.
 func (b *Bridge) bury(rec *Record) {
+	if !rec.LostSince.IsZero() {
+		b.judgeLost(b.seen.At, rec)
+	}
 	delete(b.records, rec.Job)
 	b.order = nil
 	if rec.Phase == Unmanaged {
@@ -228,13 +230,15 @@ func placementOf(job slurm.Job) planner.Placement {
 func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 	if rec.Phase.OnGPUs() || job.Restarts != rec.Restart {
 		rec.loops(now)
-		if rec.Rerun && b.noReturn != "" {
-			b.noReturn = ""
-			b.log(now, "info", "no-return", rec.Job, "it came back: preemptions are possible again")
+		if rec.Rerun || rec.Phase == Checkpointing {
+			b.cameBack(now, rec)
 		}
 		at := job.Submit // a requeue sets the submit time, when the nodes are done with the run
 		if !at.After(rec.Run.Start) {
 			at = now
+		}
+		if rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() && !rec.Run.answered() {
+			b.counts.CheckpointsConfirmed++ // by the agreed exit code
 		}
 		b.runOver(now, rec, at)
 		rec.Restart, rec.Rerun, rec.RerunTries = job.Restarts, false, 0
@@ -302,8 +306,8 @@ func (b *Bridge) rouseWhenFreed() {
 	if b.freeGPUs <= before {
 		return
 	}
-	for _, id := range b.ids() {
-		if p := b.records[id].Phase; p == Waiting || p == Admitted || p == Requeueing {
+	for _, rec := range b.known() {
+		if p := rec.Phase; p == Waiting || p == Admitted || p == Requeueing {
 			b.rouse("GPUs came free")
 			return
 		}

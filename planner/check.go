@@ -14,7 +14,7 @@ import (
 // GPUs, CPUs and memory of jobs that are stopped, moved away or leaving count as free: a start may have to wait for its victim, but no
 // GPU is counted on twice. A node whose kept jobs alone exceed it (the snapshot's doing) is a violation only when the plan adds to it.
 func Check(s Snapshot, p Plan) []Violation {
-	c := checker{s: s, p: p, node: make(map[string]int, len(s.Nodes)), job: make(map[Run]int, len(s.Jobs))}
+	c := checker{s: s, p: p, quotas: s.Quotas(), node: make(map[string]int, len(s.Nodes)), job: make(map[Run]int, len(s.Jobs))}
 	for i, n := range s.Nodes {
 		c.node[n.Name] = i
 	}
@@ -32,11 +32,12 @@ func Check(s Snapshot, p Plan) []Violation {
 }
 
 type checker struct {
-	s    Snapshot
-	p    Plan
-	node map[string]int // lookup only
-	job  map[Run]int    // lookup only
-	out  []Violation
+	s      Snapshot
+	p      Plan
+	quotas []Quota
+	node   map[string]int // lookup only
+	job    map[Run]int    // lookup only
+	out    []Violation
 }
 
 func (c *checker) bad(r Run, node, format string, args ...any) {
@@ -197,7 +198,7 @@ func (c *checker) ranksAndBudget() {
 			c.bad(Run{}, "", "rank %d given twice", ranks[i])
 		}
 	}
-	if b := c.s.MaxPreemptions; b > 0 && victims > b {
+	if b, bounded := c.s.Budget(); bounded && victims > b {
 		c.bad(Run{}, "", "%d preemptions where at most %d are allowed", victims, b)
 	}
 }
@@ -222,8 +223,26 @@ func (c *checker) capacityNow() {
 	c.capacity(ts, "")
 }
 
+// quota judges what accounts hold at once. Kept jobs alone never break it, see Quotas.
+func (c *checker) quota(ts []tenant, when string) {
+	held := make([]int, len(c.quotas))
+	for _, t := range ts {
+		if q := QuotaOf(c.quotas, c.s.Jobs[t.job]); q >= 0 {
+			held[q] += t.place.GPUs()
+		}
+	}
+	for q, g := range held {
+		if a := c.quotas[q]; g > a.Room {
+			c.bad(Run{}, "", "account %s holds %d GPUs where %d are left of its %d%s", a.Account, g, a.Room, a.Max, when)
+		}
+	}
+}
+
 // capacity judges every node that a fresh tenant uses; when says at what time, in words.
 func (c *checker) capacity(ts []tenant, when string) {
+	if len(c.quotas) > 0 {
+		c.quota(ts, when)
+	}
 	type load struct {
 		gpus, cpus, tenants int
 		mem                 int64

@@ -32,6 +32,8 @@ type Server struct {
 	View     func() *bridge.View
 	Order    func(context.Context, bridge.Order) (string, error)
 	Operator func(uid uint32) bool
+	// Mounts are further read-only paths, each with its own handler: what the loop's view does not hold.
+	Mounts map[string]http.Handler
 }
 
 // Serve listens on path and answers until ctx ends. A socket file left by a dead process is replaced; one that somebody answers on is
@@ -80,6 +82,9 @@ type peerKey struct{}
 
 func (s Server) handler() http.Handler {
 	mux := http.NewServeMux()
+	for path, h := range s.Mounts {
+		mux.Handle(path, h)
+	}
 	get := func(path string, answer func(*bridge.View, *http.Request) (any, error)) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet {

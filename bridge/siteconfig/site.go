@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"unisched/bridge"
+	"unisched/bridge/notify"
 )
 
 // DefaultPath is where the packages put the file. Files of conf.d beside it are merged over it, in the order of their names.
@@ -29,6 +30,16 @@ type Site struct {
 	Slurm   Slurm
 	Daemon  Daemon
 	Planner Planner
+	// TopologyFile describes the network of a cluster whose nodes do not, in the syntax of topology.conf. Empty: none.
+	TopologyFile string
+	Metrics      Metrics
+	Notify       notify.Config
+}
+
+// Metrics says where Prometheus may ask besides the control socket.
+type Metrics struct {
+	// Listen is a TCP address, best of this machine alone. Empty: none.
+	Listen string
 }
 
 // Slurm says how the cluster is reached.
@@ -84,6 +95,10 @@ func Defaults() Site {
 			Listen: "", NodeKeyFile: "/etc/unisched/node.key", LogLevel: "info",
 		},
 		Planner: Planner{SolverLimit: 2 * time.Second, RewardRatio: 30},
+		Notify: notify.Config{
+			Command: []string{}, On: []string{"deadline-at-risk", "deadline-missed", "checkpoint-unconfirmed", "preemption-stopped"},
+			Timeout: 20 * time.Second, Repeat: time.Hour, PerHour: 200,
+		},
 	}
 }
 
@@ -121,9 +136,14 @@ func (s Site) Validate() error {
 	bad((d.TLSCertFile == "") == (d.TLSKeyFile == ""), "daemon.tls_cert_file and tls_key_file go together")
 	bad(slices.Contains([]string{"debug", "info", "warn", "error"}, d.LogLevel), "daemon.log_level %q is none of debug, info, warn, error", d.LogLevel)
 
+	bad(s.TopologyFile == "" || filepath.IsAbs(s.TopologyFile), "topology.file %q is not absolute", s.TopologyFile)
 	p := s.Planner
 	bad(p.SolverLimit >= 10*time.Millisecond && p.SolverLimit <= s.Bridge.Unit, "planner.solver_limit %v is not within 10ms..bridge.unit", p.SolverLimit)
 	bad(p.RewardRatio >= 1 && p.RewardRatio <= 1e6, "planner.reward_ratio %v is not within 1..1e6", p.RewardRatio)
+	bad(s.Metrics.Listen == "" || validListen(s.Metrics.Listen), "metrics.listen %q is not address:port", s.Metrics.Listen)
+	for _, err := range validNotify(s.Notify) {
+		errs = append(errs, err)
+	}
 	if err := s.Bridge.Validate(); err != nil {
 		for _, e := range split(err) {
 			errs = append(errs, fmt.Errorf("bridge.%w", e))
@@ -179,3 +199,26 @@ func (d Daemon) OperatorUIDs(lookup func(name string) (uint32, error)) (map[uint
 	}
 	return set, errors.Join(errs...)
 }
+
+// validNotify names every fault of the notices' table.
+func validNotify(n notify.Config) (errs []error) {
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(len(n.Command) == 0 || filepath.IsAbs(n.Command[0]), "notify.command does not begin with an absolute path")
+	u, err := url.Parse(n.Webhook)
+	bad(n.Webhook == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "", "notify.webhook is not http(s)://...")
+	bad(n.TokenFile == "" || filepath.IsAbs(n.TokenFile), "notify.webhook_token_file %q is not absolute", n.TokenFile)
+	for _, k := range n.On {
+		bad(slices.Contains(notify.Kinds, notify.Kind(k)), "notify.on: %q is none of %v", k, notify.Kinds)
+	}
+	bad(n.Timeout >= time.Second && n.Timeout <= 5*time.Minute, "notify.timeout %v is not within 1s..5m", n.Timeout)
+	bad(n.Repeat >= 0 && n.Repeat <= 7*24*time.Hour, "notify.repeat %v is not within 0s..168h", n.Repeat)
+	bad(n.PerHour >= 1 && n.PerHour <= 10000, "notify.per_hour %d is not within 1..10000", n.PerHour)
+	return errs
+}
+
+// Secret reports whether the value of a key may hold a secret: it is left out of what is handed on to others, such as a debug bundle.
+func Secret(key string) bool { return key == "notify.webhook" || key == "notify.command" }

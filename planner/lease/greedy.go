@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"unisched/planner/reward"
 )
 
 // order sorts jobs for a greedy candidate: less goes first, ties by Run.
@@ -48,7 +50,7 @@ func (j *job) density() float64 {
 func (in *instance) leastLaxity() []int {
 	return in.fill(in.order(func(j *job) [2]float64 {
 		if j.alive {
-			return [2]float64{0, j.laxity()}
+			return [2]float64{0, j.laxity() - 1e-6*reward.Urgency(*j.Job)}
 		}
 		return [2]float64{1, -j.density()}
 	}))
@@ -118,11 +120,11 @@ func (j *job) preference() []int {
 
 // keepForBudget keeps as many running jobs as the preemption budget demands, best first.
 func (in *instance) keepForBudget(l *ledger, order []int) {
-	if l.stopCap <= 0 {
+	if !in.bounded {
 		return
 	}
 	for _, ji := range order {
-		if l.stops <= l.stopCap {
+		if l.stops <= in.stopCap {
 			return
 		}
 		j := &in.jobs[ji]

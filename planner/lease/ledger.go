@@ -20,7 +20,7 @@ type ledger struct {
 	// Per pool and tau: GPU-units of work due.
 	pre, preCap [][]float64
 	stops       int
-	stopCap     int
+	accounts    accountBook
 }
 
 // newLedger starts from every job's base column. Rows that the base already breaks (kept jobs beyond a node's capacity) get the base as their
@@ -28,7 +28,7 @@ type ledger struct {
 func newLedger(in *instance) *ledger {
 	np := in.ruled
 	l := &ledger{in: in, choice: make([]int, len(in.jobs)), use: make([]int, np), room: make([]int, np),
-		free: make([]int, len(in.nodes)), stopCap: in.s.MaxPreemptions}
+		free: make([]int, len(in.nodes)), accounts: newAccountBook(in)}
 	for i, n := range in.nodes {
 		l.free[i] = n.gpus
 	}
@@ -52,6 +52,7 @@ func newLedger(in *instance) *ledger {
 		l.choice[j] = in.jobs[j].base
 		l.add(j, in.jobs[j].base, 1)
 	}
+	l.accounts.lift()
 	for p := range in.ruled {
 		l.room[p] = max(in.pools[p].gpus, l.use[p])
 		for k := range in.taus {
@@ -102,6 +103,7 @@ func (l *ledger) add(ji, ci, sign int) {
 	if j.State == planner.Running && j.pinned == "" && c.kind != keep {
 		l.stops += sign
 	}
+	l.accounts.add(in, j, c, sign)
 	if (c.tier >= 0 || c.holds) && c.pool >= 0 {
 		for _, p := range in.pools[c.pool].supers {
 			for k, tau := range in.taus {
@@ -169,7 +171,7 @@ func (l *ledger) holds() bool {
 			}
 		}
 	}
-	return true
+	return l.accounts.holds(l.in)
 }
 
 // objective is the sum of rewards of a choice.

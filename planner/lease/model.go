@@ -49,6 +49,7 @@ func (in *instance) program() *program {
 	pr.prefixRows()
 	pr.blockRows()
 	pr.budgetRow()
+	pr.quotaRows()
 	return pr
 }
 
@@ -308,7 +309,7 @@ func distinct(gs []guest) []guest {
 
 // budgetRow bounds the jobs stopped or moved.
 func (pr *program) budgetRow() {
-	if pr.in.s.MaxPreemptions <= 0 {
+	if !pr.in.bounded {
 		return
 	}
 	movable := 0
@@ -324,7 +325,7 @@ func (pr *program) budgetRow() {
 			}
 		}
 	}
-	if n := movable - pr.in.s.MaxPreemptions; n > 0 {
+	if n := movable - pr.in.stopCap; n > 0 {
 		pr.row(float64(n), math.Inf(1))
 	} else {
 		pr.drop()

@@ -117,7 +117,7 @@ func (p *Policy) best(ctx context.Context, s planner.Snapshot) (planner.Plan, []
 		return 0
 	})
 	t3 := clock()
-	cands[0] = in.promote(cands[0])
+	cands[0] = in.promote(in.grow(cands[0]))
 	plan := in.plan(cands[0])
 	stats.Pack += clock().Sub(t3)
 	if stats.Gap >= 0 {

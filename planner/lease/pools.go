@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"unisched/planner"
+	"unisched/planner/cell"
 )
 
 // nodeInfo is a node as the model sees it: what jobs of the snapshot may use of it.
@@ -15,6 +16,9 @@ type nodeInfo struct {
 	mem        int64
 	held       bool // by others: no exclusive use
 	usable     bool
+	aligned    int     // the largest aligned cell that is free as long as nobody comes or goes; -1 not known
+	freeNow    int     // GPUs that are free now, when aligned is known
+	wake       float64 // units until a job that is started here gets a node that is up
 }
 
 // pool is a set of usable nodes of one GPU type that some job may use. Capacity rows exist per pool.
@@ -24,30 +28,9 @@ type pool struct {
 	gpus   int
 	// supers are the pools with rows (this one included, if it has) that contain it: what runs here uses their capacity too.
 	supers []int
-	// switches are the nodes by switch, for pools that span several; nodes without a switch are in none.
-	switches [][]int
-}
-
-// byNetwork splits the nodes of a pool by switch, names rising.
-func (in *instance) byNetwork(nodes []int) [][]int {
-	var names []string
-	for _, i := range nodes {
-		names = append(names, in.s.Nodes[i].Switch)
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	if len(names) < 2 {
-		return nil
-	}
-	out := make([][]int, len(names))
-	for _, i := range nodes {
-		k, _ := slices.BinarySearch(names, in.s.Nodes[i].Switch)
-		out[k] = append(out[k], i)
-	}
-	if names[0] == "" {
-		out = out[1:]
-	}
-	return out
+	// net are the cells above the pool's nodes, groups the nodes of each of them.
+	net    cell.Network
+	groups [][]int
 }
 
 // pools finds the node sets of all jobs. Jobs with the same needs share pools; equal sets are one pool.
@@ -61,7 +44,8 @@ type poolIndex struct {
 
 // of returns the pools that a job with these needs may use, one per GPU type, by type name.
 func (x *poolIndex) of(n planner.Needs) []int {
-	key := fmt.Sprintf("%q %q %q %q %v %q %q", n.GPUType, n.Partition, n.Features, n.AnyFeature, n.Only == nil, n.Only, n.Exclude)
+	key := fmt.Sprintf("%q %q %q %q %v %q %q %d", n.GPUType, n.Partition, n.Features, n.AnyFeature, n.Only == nil, n.Only, n.Exclude,
+		planner.LimitClass(x.in.s.Nodes, n.Limit))
 	if ps, ok := x.byNeed[key]; ok {
 		return ps
 	}
@@ -92,7 +76,7 @@ func (x *poolIndex) of(n planner.Needs) []int {
 		id, ok := x.bySet[set.String()]
 		if !ok {
 			id = len(in.pools)
-			p.switches = in.byNetwork(p.nodes)
+			p.net, p.groups = in.wiring(p.nodes)
 			in.pools = append(in.pools, p)
 			x.bySet[set.String()] = id
 		}

@@ -227,7 +227,10 @@ func (in *instance) fits(choice, set []int) bool {
 			starts = append(starts, k)
 		}
 	}
-	opt := func(k int) option { return in.jobs[k].opts[in.jobs[k].cols[choice[k]].opt] }
+	opt := func(k int) option {
+		c := in.jobs[k].cols[choice[k]]
+		return in.hurried(&in.jobs[k], in.jobs[k].opts[c.opt], c.tier)
+	}
 	slices.SortStableFunc(starts, func(a, b int) int { return cmp.Or(cmp.Compare(opt(b).shape[0], opt(a).shape[0]), cmp.Compare(a, b)) })
 	_, ok := f.fitAll(starts, opt)
 	return ok

@@ -20,7 +20,8 @@ const staleAfter = time.Minute
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Is the daemon well, and what does it do?", Args: cobra.NoArgs,
-		Long: "Shows the daemon's last cycle. Exit code 3 when it is degraded: Slurm unreachable, snapshot suspect, view old.",
+		Long: "Shows the daemon's last cycle. Exit code 3 when it is degraded: Slurm unreachable, snapshot suspect, view old,\n" +
+			"preemption stopped because preempted jobs do not come back.",
 		RunE: do(func(cmd *cobra.Command, _ []string) error {
 			return a.show(cmd, control.PathStatus, func(raw []byte) error {
 				v, err := decode[bridge.View](raw)
@@ -56,6 +57,13 @@ func (a *app) degraded(v bridge.View) []string {
 	}
 	if v.Suspect != "" {
 		bad = append(bad, "nothing disruptive is done: "+v.Suspect)
+	}
+	for _, s := range v.Standstills {
+		until := "until one comes back, or `unisched resume`"
+		if !s.Until.IsZero() {
+			until = "until " + a.moment(s.Until)
+		}
+		bad = append(bad, fmt.Sprintf("no preemption %s: %s", until, s.Why))
 	}
 	if age := a.now().Sub(v.At); age > staleAfter {
 		bad = append(bad, "no cycle has finished for "+span(age))

@@ -30,7 +30,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, now: time.Now, zone: time.Local,
-		policy: newPolicy, release: releaseDead, solve: highs.New(highs.Options{})}
+		policy: newPolicy, release: releaseDead, logs: systemLog, solve: highs.New(highs.Options{})}
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
 
@@ -53,7 +53,8 @@ type app struct {
 
 	policy  func(siteconfig.Site, func() time.Time) bridge.Policy
 	release releaser
-	solve   milp.Solver // nil: check tries none
+	logs    func(context.Context) ([]byte, error) // the end of the daemon's log; nil: none
+	solve   milp.Solver                           // nil: check tries none
 
 	output, config, socket string // flags
 }
@@ -119,7 +120,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.statusCommand(), a.jobsCommand(), a.jobCommand(), a.explainCommand(), a.planCommand(), a.lintCommand(),
 		a.parseCommand(), a.releaseCommand(), a.orderCommand(bridge.OrderPause), a.orderCommand(bridge.OrderResume),
 		a.checkCommand(), a.configCommand(), a.evalCommand(), a.reportCommand(), a.benchCommand(), a.simCommand(),
-		a.versionCommand(), a.manCommand())
+		a.eventsCommand(), a.debugCommand(), a.versionCommand(), a.manCommand())
 	return root
 }
 

@@ -39,14 +39,26 @@ func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once b
 	if found.TornBytes > 0 {
 		log.Warn().Int64("bytes", found.TornBytes).Msg("the journal's torn end was cut off")
 	}
-	cluster, err := slurm.New(site.Slurm.Options())
+	system, err := openSystemd(os.Getpid())
+	if err != nil {
+		log.Warn().Err(err).Msg("the service manager is not told anything")
+	}
+	defer system.close()
+	w := newWatch(site, log, system)
+	defer w.close()
+	options := site.Slurm.Options()
+	options.Begin = w.request
+	cluster, err := slurm.New(options)
 	if err != nil {
 		return err
 	}
+	if site.Bridge.Network, err = readTopology(site.TopologyFile); err != nil {
+		log.Warn().Err(err).Msg("the network is taken to be flat")
+	}
 	var listener *nodes.Listener
 	parts := bridge.Parts{
-		Cluster: cluster, Memory: j, Log: notes(log),
-		Policy: lease.New(site.Lease(time.Now), highs.New(highs.Options{})),
+		Cluster: cluster, Memory: j, Log: w.note,
+		Policy: lease.New(site.Lease(time.Now), w.pulse.solver(highs.New(highs.Options{}))),
 	}
 	if site.Daemon.Listen != "" && !once {
 		if listener, err = newListener(site.Daemon); err != nil {
@@ -58,15 +70,16 @@ func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once b
 	if err != nil {
 		return err
 	}
-	beat := withRounds(filepath.Join(site.Daemon.StateDir, "rounds"), body.View, heartbeat(site.Daemon.StateDir, log),
+	w.view, w.journal, w.listener = body.View, j.Size, listener
+	w.beat = withRounds(filepath.Join(site.Daemon.StateDir, "rounds"), body.View, heartbeat(site.Daemon.StateDir, log),
 		func(err error) { log.Warn().Err(err).Msg("a round could not be stored") })
 	if once {
 		now := wallClock()
 		err := body.Step(ctx, now)
-		beat(now, err)
+		w.done(now, err)
 		return err
 	}
-	d := daemon{site: site, log: log, body: body, listener: listener, done: beat}
+	d := daemon{site: site, log: log, body: body, listener: listener, watch: w}
 	return d.run(ctx)
 }
 
@@ -76,7 +89,7 @@ type daemon struct {
 	log      zerolog.Logger
 	body     stepper
 	listener *nodes.Listener // nil: none
-	done     func(time.Time, error)
+	watch    *watch
 }
 
 // run opens the sockets, then runs loop and servers until ctx ends or a server fails. It returns when all of them have ended; the servers
@@ -104,7 +117,7 @@ func (d daemon) run(ctx context.Context) error {
 		d.log.Warn().Err(err).Msg("some operators are unknown here and get no rights")
 	}
 	start("control socket", func() error {
-		return control.Server{View: d.body.View, Order: d.body.Order, Operator: func(uid uint32) bool { return operators[uid] }}.Serve(servers, ctl)
+		return control.Server{View: d.body.View, Order: d.body.Order, Operator: func(uid uint32) bool { return operators[uid] }, Mounts: d.watch.mounts()}.Serve(servers, ctl)
 	})
 	if d.listener != nil {
 		ln, cfg, err := openListener(d.site.Daemon)
@@ -116,14 +129,41 @@ func (d daemon) run(ctx context.Context) error {
 		d.log.Info().Str("address", ln.Addr().String()).Bool("tls", cfg != nil).Msg("listening for node reports")
 		start("node listener", func() error { return d.listener.Serve(servers, ln, cfg) })
 	}
+	if err := d.serveMetrics(servers, start); err != nil {
+		closeServers()
+		group.Wait()
+		return err
+	}
+	group.Go(func() { d.watch.sender.Run(servers) })
+	group.Go(func() {
+		watchdog(servers, d.watch.system.period(), d.watch.pulse.alive, func() { d.watch.system.tell("WATCHDOG=1") }, d.log)
+	})
+	d.watch.system.tell("READY=1")
 	d.log.Info().Str("version", version).Str("stage", string(d.site.Bridge.Stage)).Dur("unit", d.site.Bridge.Unit).Msg("unischedd runs")
-	loop{body: d.body, poll: d.site.Bridge.Poll, done: d.done}.run(stopped)
+	loop{body: d.body, poll: d.site.Bridge.Poll, done: d.watch.done}.run(stopped)
+	d.watch.system.tell("STOPPING=1")
 	closeServers()
 	group.Wait()
 	if err := context.Cause(stopped); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	d.log.Info().Msg("unischedd ends; jobs that wait start by themselves when their delays end")
+	return nil
+}
+
+// serveMetrics opens the TCP address for Prometheus, if the site wants one.
+func (d daemon) serveMetrics(ctx context.Context, start func(what string, serve func() error)) error {
+	if d.site.Metrics.Listen == "" {
+		return nil
+	}
+	ln, err := net.Listen("tcp", d.site.Metrics.Listen)
+	if err != nil {
+		return fmt.Errorf("metrics.listen: %w", err)
+	}
+	srv := d.watch.metricsServer()
+	context.AfterFunc(ctx, func() { srv.Close() })
+	d.log.Info().Str("address", ln.Addr().String()).Msg("metrics for Prometheus")
+	start("metrics", func() error { return closed(srv.Serve(ln)) })
 	return nil
 }
 
