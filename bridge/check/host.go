@@ -158,6 +158,8 @@ func daemon(r *report) {
 	case !d.Did:
 	case d.Err != nil:
 		r.add(Finding{ID: "daemon", Severity: Note, What: "the daemon does not answer: " + d.Err.Error(), Fix: "start it when the findings above are mended", Run: []string{"systemctl enable --now unischedd"}})
+	case d.V.Standby != "":
+		r.add(Finding{ID: "daemon", Severity: Note, What: "the daemon of this host is " + d.V.Standby})
 	case d.V.Trouble != "":
 		r.add(Finding{ID: "daemon", Severity: Error, What: "the daemon cannot see Slurm: " + d.V.Trouble, Fix: "see the findings about slurmrestd and the token"})
 	case d.V.Suspect != "":
