@@ -27,6 +27,13 @@ func TestCheck(t *testing.T) {
 		t.Errorf("on a cluster that is as it should be: %v", got)
 	}
 
+	check(t, l.StartDaemon(t.Context()))
+	check(t, l.WaitFor(within(t, 90*time.Second), "the check of a daemon at work, with a watcher of the same version", func() (bool, string, error) {
+		out, code, _ := l.Unisched(t.Context(), "check", "--slurm-conf", conf)
+		return code == 0, out, nil
+	}))
+	check(t, l.StopDaemon())
+
 	spoil(t, l, conf)
 	doc := checked(t, l, conf, 1)
 	want := []string{

@@ -7,6 +7,7 @@ package gather
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"unisched/bridge/check"
 	"unisched/bridge/control"
+	"unisched/bridge/nodes"
 	"unisched/bridge/siteconfig"
 	"unisched/planner/milp"
 	"unisched/slurm"
@@ -64,6 +66,9 @@ func (l Look) host(ctx context.Context, f *check.Facts) {
 	client := control.Client{Path: l.Socket, Timeout: 5 * time.Second}
 	f.Daemon = check.See(client.Status(ctx))
 	f.DaemonUID = l.daemonUID(f.Daemon.Err == nil)
+	if f.Daemon.Err == nil && f.Daemon.V.Standby == "" && l.Site.Daemon.Listen != "" {
+		f.Watchers = check.See(watchers(ctx, client))
+	}
 }
 
 // daemonUID is who the daemon runs as: the owner of its socket, else the user whose name it has.
@@ -77,6 +82,23 @@ func (l Look) daemonUID(runs bool) check.Seen[uint32] {
 		return check.See(uid, nil)
 	}
 	return check.Seen[uint32]{}
+}
+
+// watchers asks the daemon which nodes have reported.
+func watchers(ctx context.Context, c control.Client) ([]check.Watcher, error) {
+	raw, err := c.Raw(ctx, nodes.PathRoll)
+	if err != nil {
+		return nil, err
+	}
+	var roll nodes.Roll
+	if err := json.Unmarshal(raw, &roll); err != nil {
+		return nil, fmt.Errorf("watchers: %w", err)
+	}
+	var out []check.Watcher
+	for _, w := range roll.Watchers {
+		out = append(out, check.Watcher{Node: w.Node, Version: w.Version, Ahead: w.Ahead})
+	}
+	return out, nil
 }
 
 // solver has a tiny model solved, whose best value is 7.
