@@ -8,13 +8,14 @@ SHELL := /bin/bash
 
 # HiGHS is found or built by this script, which exports what cgo needs.
 HIGHS := . contrib/highs/env.sh
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 # The daemon and the command line are static, so that one file runs on any x86-64 node.
-STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflags "-static" -X main.version=$(shell git describe --always --dirty 2>/dev/null || echo unknown)'
+STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflags "-static" -X main.version=$(VERSION)'
 # Slurm of the end-to-end tests and the demo: 24.11 (Debian 13) or 26.05 (Debian sid).
 SLURM ?= 24.11
 PKGS := ./...
 
-.PHONY: help build test unit test-e2e fidelity demo lint fuzz bench experiments cluster-up cluster-down clean
+.PHONY: help build test unit test-e2e fidelity demo lint fuzz bench packages test-packages experiments cluster-up cluster-down clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -23,7 +24,7 @@ build: ## bin/unischedd, bin/unisched, bin/unisched-node
 	$(HIGHS)
 	mkdir -p bin
 	go build $(STATIC) -o bin/ ./bridge/cmd/unischedd ./bridge/cmd/unisched
-	CGO_ENABLED=0 go build -trimpath -o bin/unisched-node ./hooks/cmd/unisched-node
+	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.release=$(VERSION)' -o bin/unisched-node ./hooks/cmd/unisched-node
 
 test: lint unit test-e2e ## everything CI runs
 
@@ -72,6 +73,12 @@ FUZZTIME ?= 30s
 fuzz: ## every fuzz target for FUZZTIME
 	$(HIGHS)
 	contrib/ci/fuzz $(FUZZTIME)
+
+packages: ## deb and rpm in dist/
+	contrib/packaging/build
+
+test-packages: packages ## install, upgrade, remove and purge them in bare Debian 12 and 13 roots
+	contrib/packaging/test dist
 
 cluster-up: build ## a test cluster to play with (DIR=/tmp/unisched-cluster-default)
 	contrib/ci/needs cluster

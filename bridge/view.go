@@ -25,6 +25,7 @@ type View struct {
 	API      string        `json:"api"`
 	SeenAt   time.Time     `json:"seen_at,omitzero"`   // the last good snapshot
 	Trouble  string        `json:"trouble,omitempty"`  // why the newest look at Slurm failed
+	Standby  string        `json:"standby,omitempty"`  // who is at work in this instance's place; all else is empty then
 	Suspect  string        `json:"suspect,omitempty"`  // why nothing disruptive is done now
 	NextPlan time.Time     `json:"next_plan,omitzero"` // the next unit boundary
 	GPUs     GPUCount      `json:"gpus"`

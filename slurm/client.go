@@ -136,6 +136,7 @@ func (c *Client) Close() {
 // call is one request below /slurm/VERSION.
 type call struct {
 	op      string
+	root    string // in place of /slurm; without a version, the whole path
 	method  string
 	path    string // "/jobs"
 	query   url.Values
@@ -237,7 +238,14 @@ func (c *Client) request(ctx context.Context, version string, q call) (*http.Req
 		}
 		body = bytes.NewReader(data)
 	}
-	target := c.base + "/slurm/" + version + q.path
+	root := q.root
+	if root == "" {
+		root = "/slurm"
+	}
+	if version != "" {
+		root += "/" + version
+	}
+	target := c.base + root + q.path
 	if len(q.query) > 0 {
 		target += "?" + q.query.Encode()
 	}

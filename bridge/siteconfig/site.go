@@ -93,7 +93,7 @@ func Defaults() Site {
 			Scontrol: []string{"scontrol"}, Timeout: 30 * time.Second, ListTimeout: 90 * time.Second,
 		},
 		Daemon: Daemon{
-			StateDir: "/var/lib/unisched", ControlSocket: "/run/unisched/control.sock", SocketMode: 0o666,
+			StateDir: "/var/lib/unisched/state", ControlSocket: "/run/unisched/control.sock", SocketMode: 0o666,
 			Listen: "", NodeKeyFile: "/etc/unisched/node.key", LogLevel: "info",
 		},
 		Planner: Planner{SolverLimit: 2 * time.Second, RewardRatio: 30},

@@ -52,6 +52,9 @@ func decode[T any](raw []byte) (T, error) {
 // degraded says what keeps the daemon from its work.
 func (a *app) degraded(v bridge.View) []string {
 	var bad []string
+	if v.Standby != "" {
+		bad = append(bad, "This instance is "+v.Standby)
+	}
 	if v.Trouble != "" {
 		bad = append(bad, "Slurm: "+v.Trouble)
 	}

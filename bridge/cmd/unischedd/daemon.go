@@ -28,7 +28,21 @@ import (
 
 // serve wires the daemon and runs it until ctx ends.
 func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once bool) error {
-	j, found, err := journal.Open(site.Daemon.StateDir)
+	system, err := openSystemd(os.Getpid())
+	if err != nil {
+		log.Warn().Err(err).Msg("the service manager is not told anything")
+	}
+	defer system.close()
+	open := openJournal
+	if once {
+		open = func(context.Context, siteconfig.Site, zerolog.Logger, *systemd) (*journal.Journal, journal.Opened, error) {
+			return journal.Open(site.Daemon.StateDir)
+		}
+	}
+	j, found, err := open(ctx, site, log, system)
+	if err != nil && ctx.Err() != nil {
+		return nil // told to end while it stood by
+	}
 	if err != nil {
 		return err
 	}
@@ -39,11 +53,6 @@ func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once b
 	if found.TornBytes > 0 {
 		log.Warn().Int64("bytes", found.TornBytes).Msg("the journal's torn end was cut off")
 	}
-	system, err := openSystemd(os.Getpid())
-	if err != nil {
-		log.Warn().Err(err).Msg("the service manager is not told anything")
-	}
-	defer system.close()
 	w := newWatch(site, log, system)
 	defer w.close()
 	options := site.Slurm.Options()
@@ -79,7 +88,7 @@ func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once b
 		w.done(now, err)
 		return err
 	}
-	d := daemon{site: site, log: log, body: body, listener: listener, watch: w}
+	d := daemon{site: site, log: log, body: body, listener: listener, watch: w, held: j.Held}
 	return d.run(ctx)
 }
 
@@ -90,6 +99,7 @@ type daemon struct {
 	body     stepper
 	listener *nodes.Listener // nil: none
 	watch    *watch
+	held     func() error // whether the journal is still ours
 }
 
 // run opens the sockets, then runs loop and servers until ctx ends or a server fails. It returns when all of them have ended; the servers
@@ -140,7 +150,13 @@ func (d daemon) run(ctx context.Context) error {
 	})
 	d.watch.system.tell("READY=1")
 	d.log.Info().Str("version", version).Str("stage", string(d.site.Bridge.Stage)).Dur("unit", d.site.Bridge.Unit).Msg("unischedd runs")
-	loop{body: d.body, poll: d.site.Bridge.Poll, done: d.watch.done}.run(stopped)
+	done := func(began time.Time, err error) {
+		d.watch.done(began, err)
+		if held := d.held(); errors.Is(held, journal.ErrLocked) {
+			stop(fmt.Errorf("another instance has taken over: %w", held)) // and this one will stand by when it is started again
+		}
+	}
+	loop{body: d.body, poll: d.site.Bridge.Poll, done: done}.run(stopped)
 	d.watch.system.tell("STOPPING=1")
 	closeServers()
 	group.Wait()

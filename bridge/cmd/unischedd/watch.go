@@ -185,6 +185,9 @@ func (w *watch) mounts() map[string]http.Handler {
 	if w.store != nil {
 		m[events.Path] = w.store.Handler()
 	}
+	if w.listener != nil {
+		m[nodes.PathRoll] = w.listener.RollHandler()
+	}
 	return m
 }
 
