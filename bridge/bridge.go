@@ -106,6 +106,8 @@ type Bridge struct {
 	wake     string    // why the next round should come early
 	freeGPUs int       // at the last look
 	plan     planner.Plan
+	before   planner.Plan // the plan before it
+	loads    []Load
 	snapshot planner.Snapshot
 	counts   ActionCounts
 

@@ -32,8 +32,13 @@ type View struct {
 	Jobs     []JobView     `json:"jobs"`
 	Actions  ActionCounts  `json:"actions"`
 	LastPlan planner.Plan  `json:"plan"`
-	// Snapshot is what LastPlan was made from.
+	// Snapshot is what LastPlan was made from, Before the plan before it.
 	Snapshot planner.Snapshot `json:"-"`
+	Before   planner.Plan     `json:"-"`
+	Nodes    []NodeView       `json:"-"`
+	Loads    []Load           `json:"-"` // oldest first, one a unit
+	// Basis is what a question about a job that does not exist is answered from.
+	Basis *Basis `json:"-"`
 }
 
 // GPUCount sums up the managed partitions.
@@ -109,10 +114,16 @@ type JobView struct {
 	Met     *int    `json:"met,omitempty"`
 	Changed Changed `json:"changed"`
 	Blocked string  `json:"blocked,omitempty"`
+	// BlockedBy is one of the Block constants where one fits.
+	BlockedBy string `json:"blocked_by,omitempty"`
+	// Acted says that the stage lets us act on it; else it is only planned for (shadow), or left to Slurm (paused, released).
+	Acted   bool    `json:"acted"`
 	Profile Profile `json:"profile"`
 	Stop    string  `json:"stop"` // the criterion in words
 	// Held is how long it has held GPUs, in seconds; Forecasts what was forecast of it.
 	Held      float64              `json:"held_s"`
 	Forecasts []estimator.Forecast `json:"-"`
 	Events    []Event              `json:"events,omitempty"`
+	// Curve is the target metric as reported, thinned out.
+	Curve []estimator.Point `json:"-"`
 }

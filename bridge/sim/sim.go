@@ -46,6 +46,8 @@ type Config struct {
 	Clock func() time.Time
 	// Progress is told now and then how far it is.
 	Progress func(Progress)
+	// Look is shown what the daemon would show its people, after each step of the loop (nil: nobody looks).
+	Look func(*bridge.View)
 }
 
 // Progress is how far a run is.
@@ -163,7 +165,9 @@ const patience = 7 * 24 * time.Hour
 func (w *world) bridgeConfig() bridge.Config {
 	c := bridge.Defaults()
 	c.Stage, c.Unit, c.SLOUnits, c.Poll, c.Delay = bridge.StageStrict, w.cfg.Unit, w.cfg.SLOUnits, w.cfg.Poll, longDelay
-	c.ViewEvery = 24 * time.Hour // nobody looks
+	if w.cfg.Look == nil {
+		c.ViewEvery = 24 * time.Hour // nobody looks
+	}
 	c.Partitions, c.ProfilePartition, c.ProfileTime = []string{partition}, profiling, w.cfg.Profile
 	if w.cfg.Profile <= 0 {
 		c.ProfilePartition = ""
@@ -199,6 +203,9 @@ func (w *world) loop(ctx context.Context) error {
 			return err
 		}
 		w.seen = w.cluster.Changes()
+		if w.cfg.Look != nil {
+			w.cfg.Look(w.bridge.View())
+		}
 		if err := w.check(); err != nil {
 			return err
 		}

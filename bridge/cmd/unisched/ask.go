@@ -167,12 +167,7 @@ func finish(j bridge.JobView) time.Time {
 	return j.Forecast
 }
 
-func lastDeadline(j bridge.JobView) time.Time {
-	if len(j.Tiers) == 0 {
-		return time.Time{}
-	}
-	return j.Tiers[len(j.Tiers)-1].At
-}
+func lastDeadline(j bridge.JobView) time.Time { return j.LastDeadline() }
 
 func (a *app) jobCommand() *cobra.Command {
 	return &cobra.Command{

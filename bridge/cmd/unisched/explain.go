@@ -8,30 +8,7 @@ import (
 	"unisched/planner"
 )
 
-// risk says in words why a job will not do what its user wants, "" when nothing speaks against it.
-func risk(j bridge.JobView) string {
-	last := lastDeadline(j)
-	switch {
-	case j.Phase == bridge.Unmanaged || j.Phase == bridge.Released:
-		return ""
-	case j.Phase.Ended():
-		if j.Met != nil && *j.Met < 0 {
-			return "no deadline was met"
-		}
-		return ""
-	case j.Target.Reason.Code == planner.ReasonNeverFits:
-		return "no set of nodes of this cluster can ever hold it"
-	case j.Target.Reason.Code == planner.ReasonLate:
-		return "no deadline of it can be met any more"
-	case last.IsZero():
-		return ""
-	case j.Laxity < 0:
-		return fmt.Sprintf("even without a pause it would end %s after its last deadline", span(-j.Laxity))
-	case !j.Forecast.IsZero() && j.Forecast.After(last):
-		return fmt.Sprintf("the plan expects its end %s after its last deadline", span(j.Forecast.Sub(last)))
-	}
-	return ""
-}
+func risk(j bridge.JobView) string { return j.Risk() }
 
 func (a *app) title(j bridge.JobView) {
 	fmt.Fprintln(a.out, cut(clean(fmt.Sprintf("Job %s %q of %s, %s, run %d", j.Ref, j.Name, j.User, j.Class, j.Restart), false), width))

@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"unisched/bridge"
 )
 
 // width is what tables keep to.
@@ -134,22 +136,7 @@ func head(s string, n int) string {
 	return s
 }
 
-// span writes a duration in at most two units: 3h05m, 4m10s, 2d03h.
-func span(d time.Duration) string {
-	if d < 0 {
-		return "-" + span(-d)
-	}
-	d = d.Round(time.Second)
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
-}
+func span(d time.Duration) string { return bridge.Span(d) }
 
 // moment writes an instant in the user's zone with how far it is from now.
 func (a *app) moment(t time.Time) string {
