@@ -14,7 +14,7 @@ STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflag
 SLURM ?= 24.11
 PKGS := ./...
 
-.PHONY: help build test unit test-e2e demo lint fuzz bench cluster-up cluster-down clean
+.PHONY: help build test unit test-e2e bench-web demo lint fuzz bench cluster-up cluster-down clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -30,7 +30,7 @@ test: lint unit test-e2e ## everything CI runs
 unit: ## unit tests, with the race detector; then the sweeps and the long runs of the loop without it
 	contrib/ci/needs unit
 	$(HIGHS)
-	go test -race -short -count=1 -timeout 20m $(PKGS)
+	UNISCHED_BROWSER=1 go test -race -short -count=1 -timeout 20m $(PKGS)
 	go test -count=1 -timeout 20m -run 'Scenario|SameSeed|EveryPolicy' ./bridge ./bridge/sim
 
 test-e2e: build ## the main scenarios on a real Slurm (SLURM=24.11 or 26.05)
@@ -38,6 +38,11 @@ test-e2e: build ## the main scenarios on a real Slurm (SLURM=24.11 or 26.05)
 	contrib/testcluster/cluster bootstrap --slurm $(SLURM)
 	$(HIGHS)
 	UNISCHED_E2E=$(SLURM) UNISCHED_BIN=$(CURDIR)/bin go test -count=1 -timeout 25m -parallel 3 -v ./contrib/e2e
+
+bench-web: ## first paint and updates of the web page with 1,000 jobs and 120 nodes, in Chromium
+	contrib/ci/needs unit
+	$(HIGHS)
+	UNISCHED_BROWSER=1 go test -run '^$$' -bench Page -benchtime 3x ./contrib/webdemo
 
 demo: build ## a real Slurm, real training jobs with deadlines, a report in out/
 	contrib/ci/needs cluster

@@ -126,6 +126,7 @@ function select(id, move) {
 
 function step(d) {
   if (!state.list.length) return;
+  if (document.activeElement !== $("chart")) $("rows").focus({preventScroll: true}); // Enter is for the job then, not for the button pressed before
   const i = state.list.findIndex(j => j.id === state.sel);
   select(state.list[Math.max(0, Math.min(state.list.length - 1, i < 0 ? 0 : i + d))].id, true);
 }
@@ -188,18 +189,20 @@ function tipOf(h) {
 
 // --- polling ---
 
-async function poll() {
-  if (!document.hidden) {
-    try {
-      const r = await fetch("v1/board", {headers: state.etag ? {"If-None-Match": state.etag} : {}, cache: "no-store"});
-      if (r.status === 200) { const raw = await r.text(); performance.mark("parse-0"); const b = JSON.parse(raw); performance.measure("parse", "parse-0"); state.etag = r.headers.get("ETag") || ""; take(b); refreshJob(); }
-      else if (r.status !== 304) { const p = await r.json().catch(() => ({})); throw new Error(p.error || "the daemon answered " + r.status); }
-      if (state.failed) { state.failed = 0; tiles(); }
-    } catch (e) {
-      state.failed++; const s = $("state"); set(s, "no answer"); s.className = "pill bad";
-      trouble("The daemon does not answer (" + e.message + "). Jobs run on; what is shown is from " + (state.board ? clock.format(state.board.now) : "never") + ".");
-    }
+async function look() {
+  try {
+    const r = await fetch("v1/board", {headers: state.etag ? {"If-None-Match": state.etag} : {}, cache: "no-store"});
+    if (r.status === 200) { const raw = await r.text(); performance.mark("parse-0"); const b = JSON.parse(raw); performance.measure("parse", "parse-0"); state.etag = r.headers.get("ETag") || ""; take(b); refreshJob(); }
+    else if (r.status !== 304) { const p = await r.json().catch(() => ({})); throw new Error(p.error || "the daemon answered " + r.status); }
+    if (state.failed) { state.failed = 0; tiles(); }
+  } catch (e) {
+    state.failed++; const s = $("state"); set(s, "no answer"); s.className = "pill bad";
+    trouble("The daemon does not answer (" + e.message + "). Jobs run on; what is shown is from " + (state.board ? clock.format(state.board.now) : "never") + ".");
   }
+}
+
+async function poll() {
+  if (!document.hidden) await look();
   setTimeout(poll, state.failed ? Math.min(60e3, PERIOD * 2 ** Math.min(state.failed, 4)) : PERIOD);
 }
 

@@ -76,7 +76,7 @@ class Chart {
     else if (this.follow) { const d = board.now - this.was; this.t0 += d; this.t1 += d; }
     this.was = board.now; this.later();
   }
-  later() { if (!this.queued) { this.queued = true; requestAnimationFrame(() => { this.queued = false; this.draw(); }); } }
+  later() { if (!this.queued) { this.queued = true; requestAnimationFrame(() => { this.queued = false; performance.mark("draw-0"); this.draw(); performance.measure("draw", "draw-0"); }); } }
   x(t) { return this.gutter + (t - this.t0) / (this.t1 - this.t0) * (this.w - this.gutter); }
   t(x) { return this.t0 + (x - this.gutter) / (this.w - this.gutter) * (this.t1 - this.t0); }
   zoom(f, x) {
