@@ -131,6 +131,6 @@ func (s *Supposed) View(now time.Time, p planner.Plan) JobView {
 			Finish: e.Finish}
 	}
 	v := s.b.jobView(now, s.rec, s.job)
-	v.Ref, v.Acted = "new", true
+	v.Ref, v.Watched = "new", false
 	return v
 }

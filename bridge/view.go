@@ -116,8 +116,8 @@ type JobView struct {
 	Blocked string  `json:"blocked,omitempty"`
 	// BlockedBy is one of the Block constants where one fits.
 	BlockedBy string `json:"blocked_by,omitempty"`
-	// Acted says that the stage lets us act on it; else it is only planned for (shadow), or left to Slurm (paused, released).
-	Acted   bool    `json:"acted"`
+	// Watched says that it is ours but not acted on: the stage does not let us, or we are paused.
+	Watched bool    `json:"watched,omitempty"`
 	Profile Profile `json:"profile"`
 	Stop    string  `json:"stop"` // the criterion in words
 	// Held is how long it has held GPUs, in seconds; Forecasts what was forecast of it.

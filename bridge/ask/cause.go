@@ -54,13 +54,15 @@ func (e *explainer) cause() Cause {
 		return Cause{CauseReleased, sentence(j.Why, "given back to plain Slurm"), "UniSched does not take it up again; submit it anew to have it managed."}
 	case j.Phase.Ended():
 		return Cause{CauseEnded, sentence(strings.TrimSpace(j.Why+" "+paren(j.Exit)), "it is over"), ""}
+	case j.Target.Reason.Code == planner.ReasonNeverFits && !j.Phase.OnGPUs():
+		return e.doomed()
 	case j.Blocked != "" && !j.Phase.OnGPUs():
 		return e.blocked()
 	case e.v.Paused:
 		return Cause{CausePaused, "An operator has paused UniSched: Slurm alone decides about this job until `unisched resume`.", ""}
-	case !j.Acted && e.v.Stage == bridge.Shadow:
+	case j.Watched && e.v.Stage == bridge.Shadow:
 		return Cause{CauseStage, "UniSched only watches here (shadow): it plans, and Slurm alone decides about this job.", ""}
-	case !j.Acted:
+	case j.Watched:
 		return Cause{CauseStage, fmt.Sprintf("At this site UniSched acts for other classes only so far (stage %s): Slurm alone decides about this job.", e.v.Stage), ""}
 	}
 	switch j.Phase {
@@ -82,10 +84,15 @@ func (e *explainer) cause() Cause {
 func sentence(text, other string) string {
 	s := cmp.Or(strings.TrimSpace(text), other)
 	s = strings.ToUpper(s[:1]) + s[1:]
-	if !strings.HasSuffix(s, ".") {
-		s += "."
+	return stop(s)
+}
+
+// stop ends a sentence that may have its end already.
+func stop(s string) string {
+	if strings.HasSuffix(s, ".") || strings.HasSuffix(s, "?") || strings.HasSuffix(s, "!") {
+		return s
 	}
-	return s
+	return s + "."
 }
 
 func paren(s string) string {
@@ -105,10 +112,10 @@ func (e *explainer) usually(i planner.Interval) string {
 func (e *explainer) unmanaged() Cause {
 	why := e.j.Why
 	if strings.HasPrefix(why, "comment: ") {
-		return Cause{CauseComment, fmt.Sprintf("Its comment could not be read, so Slurm alone decides about it: %s.", strings.TrimPrefix(why, "comment: ")),
+		return Cause{CauseComment, stop("Its comment could not be read, so Slurm alone decides about it: " + strings.TrimPrefix(why, "comment: ")),
 			fmt.Sprintf("While it waits: scontrol update JobId=%s Comment='unisched:...'; check the text first: unisched lint '...'", e.j.Ref)}
 	}
-	return Cause{CauseUnmanaged, "Slurm alone decides about it: " + strings.TrimSuffix(why, ".") + ".", ""}
+	return Cause{CauseUnmanaged, stop("Slurm alone decides about it: " + why), ""}
 }
 
 func (e *explainer) blocked() Cause {
@@ -166,8 +173,6 @@ func (e *explainer) waiting() Cause {
 	switch {
 	case r.Code == "":
 		return Cause{CauseNoPlan, fmt.Sprintf("No plan has looked at it yet; the next one comes %s.", e.clock(e.v.NextPlan)), ""}
-	case r.Code == planner.ReasonNeverFits:
-		return e.doomed()
 	case j.Profile.Needed():
 		return e.profile()
 	case j.Target.Decision == planner.Start:
@@ -204,10 +209,14 @@ func firstUpper(s string) string {
 
 // lessDo is advice for whoever is waiting for room.
 func (e *explainer) lessDo(other string) string {
-	if e.j.GPUs > 1 {
-		return fmt.Sprintf("Nothing needs to be done: %s. It would start sooner if it may run on fewer GPUs: gpus=%d-%d in its comment, when its training allows that.", other, max(1, e.j.GPUs/4), e.j.GPUs)
+	head := "Nothing needs to be done: " + other + "."
+	if e.x.Risk != "" {
+		head = firstUpper(other) + ", but that is too late for its deadline: submit it anew with a later one, or cancel something of yours."
 	}
-	return "Nothing needs to be done: " + other + "."
+	if e.j.GPUs > 1 && len(e.j.Estimate.Speeds) > 0 && e.j.Estimate.Speeds[len(e.j.Estimate.Speeds)-1].Shape.GPUs() >= e.j.GPUs {
+		head += fmt.Sprintf(" It would start sooner if it might run on fewer GPUs (gpus=%d-%d in its comment), when its training allows that.", max(1, e.j.GPUs/4), e.j.GPUs)
+	}
+	return head
 }
 
 // shapes are the forms in which it can take GPUs.
@@ -234,6 +243,8 @@ func shapeWords(s planner.Shape) string {
 		return fmt.Sprintf("%d GPUs", n)
 	}
 	switch {
+	case len(s) == 1 && s[0] == 1:
+		return "1 GPU"
 	case len(s) == 1:
 		return gpus(s[0]) + " on one node"
 	case s.IsEven():
@@ -361,7 +372,17 @@ func (e *explainer) outbid() Cause {
 	if slo > 0 && total-slo < max(e.j.GPUs, 1)+best {
 		return Cause{CauseSLO, fmt.Sprintf("Jobs with deadlines hold %d of the %d managed GPUs and need them now (%s); it gets its turn when they have slack or end.", slo, total, list(names)), do}
 	}
-	return Cause{CauseOutbid, fmt.Sprintf("Jobs that earn more now hold the GPUs: %d by jobs with deadlines, %d by best-effort jobs that are shorter or have waited longer.", slo, best), do}
+	if slo+best == 0 {
+		return Cause{CauseOutbid, sentence(e.j.Target.Reason.Text, "others go first now"), do}
+	}
+	var who []string
+	if slo > 0 {
+		who = append(who, fmt.Sprintf("jobs with deadlines hold %d", slo))
+	}
+	if best > 0 {
+		who = append(who, fmt.Sprintf("best-effort jobs that are shorter or have waited longer hold %d", best))
+	}
+	return Cause{CauseOutbid, fmt.Sprintf("Others go first with the %d managed GPUs now: %s.", total, strings.Join(who, ", ")), do}
 }
 
 func (e *explainer) clock(t time.Time) string {

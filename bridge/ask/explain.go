@@ -31,8 +31,10 @@ type Explanation struct {
 	// Risk says why it will not do what its user wants, "" when nothing speaks against it.
 	Risk string `json:"risk,omitempty"`
 	// Start and Finish are what is expected; absent when the plan does not reach that far, or when it is too late to expect.
-	Start     *Moment    `json:"start,omitempty"`
-	Finish    *Moment    `json:"finish,omitempty"`
+	Start  *Moment `json:"start,omitempty"`
+	Finish *Moment `json:"finish,omitempty"`
+	// Beyond says that they lie beyond the plan's horizon and come from playing the plan out: a guess at best.
+	Beyond    bool       `json:"beyond_horizon,omitempty"`
 	Deadlines []Deadline `json:"deadlines,omitempty"`
 	Leases    []Lease    `json:"leases"`
 	Audit     []Audit    `json:"audit"`
@@ -88,7 +90,7 @@ type Audit struct {
 
 // Explain explains one job of a view.
 func Explain(v *bridge.View, j bridge.JobView) Explanation {
-	x := Explanation{Schema: bridge.ViewSchema, At: v.At, Job: j, Managed: j.Phase.Ours(), Slurm: slurmSays(&j), Risk: j.Risk(), Leases: []Lease{}, Audit: []Audit{}}
+	x := Explanation{Schema: bridge.ViewSchema, At: v.At, Job: j, Managed: j.Phase.Ours(), Slurm: SlurmSays(&j), Risk: j.Risk(), Leases: []Lease{}, Audit: []Audit{}}
 	e := &explainer{v: v, j: &x.Job, x: &x}
 	e.expect()
 	e.deadlines()
@@ -266,7 +268,8 @@ var slurmWords = map[string]string{
 	"ReqNodeNotAvail": "a node that it needs is not available",
 }
 
-func slurmSays(j *bridge.JobView) string {
+// SlurmSays is what Slurm says of a job, in words.
+func SlurmSays(j *bridge.JobView) string {
 	s := j.SlurmState
 	if s == "" {
 		return "nothing: the job is no longer shown"

@@ -77,8 +77,8 @@ type gate struct {
 
 // The bounds of a gate: a burst, then one question every few seconds.
 const (
-	burst   = 10
-	refill  = 4 * time.Second
+	burst   = 20
+	refill  = 2 * time.Second
 	waitFor = 5 * time.Second
 )
 

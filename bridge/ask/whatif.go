@@ -78,6 +78,12 @@ type Asker struct {
 	Solve func() milp.Solver
 	Clock func() time.Time
 	gate  gate
+	// played is how the newest plan plays out to the end, by entry.
+	played   []time.Time
+	playedOf string
+	// solved are the helps of the newest plan, by job.
+	solved   map[slurm.JobID][]Help
+	solvedOf string
 }
 
 // WhatIf answers what would become of a job that were submitted now.
@@ -105,7 +111,10 @@ func (a *Asker) WhatIf(ctx context.Context, v *bridge.View, q Question) (Answer,
 	then := v.Snapshot
 	then.Jobs = append(slices.Clone(then.Jobs), s.Job)
 	plan := a.plan(ctx, v, then)
-	x := Explain(supposed(v, s, then, plan))
+	w, j := supposed(v, s, then, plan)
+	j, beyond := a.beyond(w, j)
+	x := Explain(w, j)
+	x.Beyond = beyond
 	ans := Answer{Explanation: x, Hurts: hurts(v, then, plan), Solver: plan.Solver.Status}
 	ans.judge()
 	if s.Profile.Needed() {
@@ -164,6 +173,55 @@ func hurts(v *bridge.View, then planner.Snapshot, plan planner.Plan) []string {
 	return out
 }
 
+// Explain explains a job, with what would change it, and with when it starts and ends where that lies beyond the plan's horizon: the plan is then played out to its
+// end, as if no other decision were ever made. When the planner is busy, it is the plain explanation.
+func (a *Asker) Explain(ctx context.Context, v *bridge.View, j bridge.JobView) Explanation {
+	if !j.Phase.Ours() || j.Phase.OnGPUs() {
+		return Explain(v, j)
+	}
+	if a.gate.enter(ctx, a.Clock) != nil {
+		return Explain(v, j)
+	}
+	defer a.gate.leave()
+	far, beyond := a.beyond(v, j)
+	x := Explain(v, far)
+	x.Beyond = beyond
+	if a.solvedOf != v.LastPlan.ID || a.solved == nil { // somebody may watch: once a plan is enough
+		a.solved, a.solvedOf = map[slurm.JobID][]Help{}, v.LastPlan.ID
+	}
+	helps, ok := a.solved[j.ID]
+	if !ok {
+		if helps = a.helps(ctx, v, j); ctx.Err() == nil {
+			a.solved[j.ID] = helps
+		}
+	}
+	x.Helps = helps
+	return x
+}
+
+// beyond plays the plan out for a job that the plan neither starts nor ends within its horizon. It is for whoever is inside the gate.
+func (a *Asker) beyond(v *bridge.View, j bridge.JobView) (bridge.JobView, bool) {
+	if !j.Forecast.IsZero() || !j.Phase.Ours() || j.Phase.OnGPUs() || j.Left.Mid <= 0 || j.Blocked != "" {
+		return j, false
+	}
+	k := slices.IndexFunc(v.LastPlan.Entries, func(e planner.Entry) bool { return e.Run.Job == planner.JobID(j.ID) && e.Run.Restart == j.Restart })
+	if k < 0 || v.LastPlan.Entries[k].Reason.Code == planner.ReasonNeverFits {
+		return j, false
+	}
+	if a.playedOf != v.LastPlan.ID || v.LastPlan.ID == "" {
+		a.played, a.playedOf = lease.PlayOut(v.Snapshot, v.LastPlan, a.Config), v.LastPlan.ID
+	}
+	if k >= len(a.played) || a.played[k].IsZero() {
+		return j, false
+	}
+	j.Forecast = a.played[k]
+	j.ForecastLow, j.ForecastHigh = j.Forecast.Add(-planner.Seconds(j.Left.Mid-j.Left.Low)), j.Forecast.Add(planner.Seconds(j.Left.High-j.Left.Mid))
+	if j.Target.StartBy.IsZero() {
+		j.Target.StartBy = j.Forecast.Add(-planner.Seconds(j.Left.Mid))
+	}
+	return j, true
+}
+
 // Helps tries changes of a waiting job: fewer GPUs, a later deadline. Only those that were solved are returned.
 func (a *Asker) Helps(ctx context.Context, v *bridge.View, j bridge.JobView) ([]Help, error) {
 	if !j.Phase.Ours() || j.Phase.OnGPUs() || j.Blocked != "" {
@@ -173,6 +231,14 @@ func (a *Asker) Helps(ctx context.Context, v *bridge.View, j bridge.JobView) ([]
 		return nil, err
 	}
 	defer a.gate.leave()
+	return a.helps(ctx, v, j), ctx.Err()
+}
+
+// helps is for whoever is inside the gate.
+func (a *Asker) helps(ctx context.Context, v *bridge.View, j bridge.JobView) []Help {
+	if j.Blocked != "" {
+		return nil
+	}
 	now := Explain(v, j)
 	var out []Help
 	for g := j.GPUs / 2; g >= 1 && len(out) < 2; g /= 2 {
@@ -192,7 +258,7 @@ func (a *Asker) Helps(ctx context.Context, v *bridge.View, j bridge.JobView) ([]
 			out = append(out, h)
 		}
 	}
-	return out, ctx.Err()
+	return out
 }
 
 func lowChance(x Explanation) bool {

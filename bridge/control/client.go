@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"unisched/bridge"
+	"unisched/bridge/ask"
 	"unisched/planner"
 )
 
@@ -95,6 +96,15 @@ func (c Client) Order(ctx context.Context, o bridge.Order) (Result, error) {
 		return r, fmt.Errorf("answer to the order: %w", err)
 	}
 	return r, nil
+}
+
+// WhatIf asks what would become of a job, and returns the answer (ask.Answer) as the daemon wrote it.
+func (c Client) WhatIf(ctx context.Context, q ask.Question) ([]byte, error) {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return nil, fmt.Errorf("question: %w", err)
+	}
+	return c.do(ctx, http.MethodPost, PathWhatIf, body, whatIfTimeout+10*time.Second)
 }
 
 // Raw returns a document as the daemon wrote it, with members that this program does not know.

@@ -207,16 +207,12 @@ const (
 
 // explain adds to an explanation what would change it, when that was asked for and the planner is free: it is an extra, and its lack no failure.
 func (s Server) explain(r *http.Request, v *bridge.View, j bridge.JobView) ask.Explanation {
-	x := ask.Explain(v, j)
 	if s.Asker == nil || r.URL.Query().Get("helps") == "" {
-		return x
+		return ask.Explain(v, j)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), helpTimeout)
 	defer cancel()
-	if helps, err := s.Asker.Helps(ctx, v, j); err == nil {
-		x.Helps = helps
-	}
-	return x
+	return s.Asker.Explain(ctx, v, j)
 }
 
 // whatIf answers a question about a job that does not exist. It reads, although it is a POST: nothing is changed by it.

@@ -134,7 +134,7 @@ func (m made) seen(now time.Time) *bridge.View {
 func (m made) job(v *bridge.View, i int, j madeJob) bridge.JobView {
 	now, id := v.At, slurm.JobID(1000+i)
 	x := bridge.JobView{ID: id, Ref: id.String(), Name: j.name, User: j.user, Account: "lab", Class: j.class, GPUs: j.gpus, Submitted: j.submitted, Since: j.submitted,
-		Phase: bridge.Waiting, SlurmState: "PENDING", SlurmReason: "BeginTime", Acted: true, Stop: "val_acc>=0.9, at most 20000 iterations", Forecast: j.to, ForecastLow: j.to.Add(-4 * time.Minute),
+		Phase: bridge.Waiting, SlurmState: "PENDING", SlurmReason: "BeginTime", Stop: "val_acc>=0.9, at most 20000 iterations", Forecast: j.to, ForecastLow: j.to.Add(-4 * time.Minute),
 		ForecastHigh: j.to.Add(7 * time.Minute), Events: []bridge.Event{{At: j.submitted, What: "admitted", Text: "class " + string(j.class)}}}
 	if !j.due.IsZero() {
 		x.Tiers = []planner.Tier{{At: j.due, Value: 100}}

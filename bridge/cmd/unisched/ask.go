@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unisched/bridge"
+	"unisched/bridge/ask"
 	"unisched/bridge/control"
 )
 
@@ -171,36 +172,62 @@ func lastDeadline(j bridge.JobView) time.Time { return j.LastDeadline() }
 
 func (a *app) jobCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "job ID", Short: "One job in short", Args: cobra.ExactArgs(1),
-		RunE: do(func(cmd *cobra.Command, args []string) error { return a.one(cmd, args[0], a.job) }),
+		Use: "job ID", Short: "One job in short", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeJobs,
+		Example: "  unisched job 1234\n  unisched job 1234 -o json",
+		RunE: do(func(cmd *cobra.Command, args []string) error {
+			return one(a, cmd, args[0], control.PathJob, "", func(d control.Job) error {
+				if a.output == "table" {
+					a.job(d.Job)
+				}
+				return atRisk(d.Job)
+			})
+		}),
 	}
 }
 
 func (a *app) explainCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "explain ID", Short: "Why a job waits or runs, what is expected, and what was done to it", Args: cobra.ExactArgs(1),
-		Long: "Explains one job: Slurm's reason, ours, lease, forecast, deadline, estimate, events, and what was changed.\n" +
+	var quick bool
+	c := &cobra.Command{
+		Use: "explain ID", Short: "Why a job waits or runs, what is expected, and what would change it", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeJobs,
+		Long: "Explains one job: how it stands in one sentence, what Slurm says, what binds and what you can do about it, when it starts and ends and how likely it meets its\n" +
+			"deadlines, its leases, and what was done to it. For a job that waits, the daemon's planner also solves what a few changes would bring.\n" +
 			"Exit code 2 when its deadline is at risk or it can never run.",
-		RunE: do(func(cmd *cobra.Command, args []string) error { return a.one(cmd, args[0], a.explain) }),
+		Example: "  unisched explain 1234\n  unisched explain --quick 1234_5 -o json",
 	}
+	c.Flags().BoolVar(&quick, "quick", false, "without the what-ifs, which take a few seconds")
+	c.RunE = do(func(cmd *cobra.Command, args []string) error {
+		query := "?helps=1"
+		if quick {
+			query = ""
+		}
+		return one(a, cmd, args[0], control.PathExplain, query, func(x ask.Explanation) error {
+			if a.output == "table" {
+				a.explain(x)
+			}
+			return atRisk(x.Job)
+		})
+	})
+	return c
 }
 
-// one shows one job and turns what is at risk into the exit code.
-func (a *app) one(cmd *cobra.Command, ref string, show func(bridge.JobView)) error {
+// one shows one document about one job.
+func one[T any](a *app, cmd *cobra.Command, ref, path, query string, show func(T) error) error {
 	if err := control.CheckRef(ref); err != nil {
 		return coded{exitUsage, err}
 	}
-	return a.show(cmd, control.PathJob+url.PathEscape(ref), func(raw []byte) error {
-		d, err := decode[control.Job](raw)
+	return a.show(cmd, path+url.PathEscape(ref)+query, func(raw []byte) error {
+		doc, err := decode[T](raw)
 		if err != nil {
 			return err
 		}
-		if a.output == "table" {
-			show(d.Job)
-		}
-		if risk(d.Job) != "" {
-			return coded{exitRisk, nil}
-		}
-		return nil
+		return show(doc)
 	})
+}
+
+// atRisk turns what is at risk into the exit code.
+func atRisk(j bridge.JobView) error {
+	if risk(j) != "" {
+		return coded{exitRisk, nil}
+	}
+	return nil
 }

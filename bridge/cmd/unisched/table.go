@@ -148,7 +148,16 @@ func (a *app) moment(t time.Time) string {
 	if d < 0 {
 		rel = span(-d) + " ago"
 	}
-	return fmt.Sprintf("%s (%s)", t.In(a.zone).Format("2006-01-02 15:04:05 MST"), rel)
+	return fmt.Sprintf("%s (%s)", a.stamp(t), rel)
+}
+
+// stamp writes an instant in the user's zone, with that zone's offset.
+func (a *app) stamp(t time.Time) string {
+	t = t.In(a.zone)
+	if name, _ := t.Zone(); name == "UTC" {
+		return t.Format("2006-01-02 15:04:05 UTC")
+	}
+	return t.Format("2006-01-02 15:04:05 -07:00")
 }
 
 // ahead writes how far an instant lies ahead, for tables.
