@@ -8,6 +8,7 @@ import (
 
 	"unisched/planner"
 	"unisched/slurm"
+	"unisched/slurm/comment"
 )
 
 // Supposed is a job that does not exist, or one as it might have been asked for, treated as the loop would treat it. It belongs to one goroutine.
@@ -96,6 +97,11 @@ func (v *View) SupposeGPUs(now time.Time, id slurm.JobID, gpus int) (*Supposed, 
 	rec.Profile, rec.Phase = Profile{Done: true}, Waiting
 	rec.Wish.GPUs = []int{gpus, rec.Original.GPUs}
 	slices.Sort(rec.Wish.GPUs)
+	rec.FirstSubmit = real.Submitted // a requeue changes the submit time, and deadlines count from the first
+	rec.Wish.Tiers = nil
+	for _, t := range real.Tiers {
+		rec.Wish.Tiers = append(rec.Wish.Tiers, comment.Tier{At: t.At, Value: t.Value})
+	}
 	if err := s.plan(now, v.Snapshot.Now); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"unisched/bridge"
 	"unisched/bridge/ask"
+	"unisched/planner"
 )
 
 // Bounds of one request. An order waits for the loop's next cycle, hence its longer time.
@@ -119,6 +120,7 @@ func (s Server) handler() http.Handler {
 		return Job{Schema: bridge.ViewSchema, Job: j}, err
 	})
 	get(PathPlan, func(v *bridge.View, _ *http.Request) (any, error) { return v.LastPlan, nil })
+	get(PathPlanDiff, func(v *bridge.View, _ *http.Request) (any, error) { return planner.Diff(v.Before, v.LastPlan), nil })
 	get(PathSnapshot, func(v *bridge.View, _ *http.Request) (any, error) { return v.Snapshot, nil })
 	get(PathForecast, func(v *bridge.View, r *http.Request) (any, error) {
 		since := time.Time{}

@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"unisched/bridge"
+	"unisched/bridge/ask"
 	"unisched/bridge/control"
 )
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8321", "loopback address")
+	socket := flag.String("socket", "", "also a control socket, for the command line")
 	var s scene
 	flag.IntVar(&s.nodes, "nodes", 12, "nodes of 8 GPUs")
 	flag.IntVar(&s.jobs, "jobs", 150, "jobs")
@@ -28,13 +30,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, s, *listen, *every); err != nil {
+	if err := run(ctx, s, *listen, *socket, *every); err != nil {
 		fmt.Fprintln(os.Stderr, "webdemo:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, s scene, listen string, every time.Duration) error {
+func run(ctx context.Context, s scene, listen, socket string, every time.Duration) error {
 	views, err := s.play(ctx)
 	if err != nil {
 		return err
@@ -56,5 +58,13 @@ func run(ctx context.Context, s scene, listen string, every time.Duration) error
 		}
 	}()
 	fmt.Printf("http://%s/ with %d jobs on %d nodes\n", l.Addr(), len(views[0].Jobs), s.nodes)
-	return control.Server{View: now.Load}.ServeWeb(ctx, l, nil)
+	api := control.Server{View: now.Load, Operator: func(uint32) bool { return false }, Asker: &ask.Asker{Clock: func() time.Time { return now.Load().At }}}
+	if socket != "" {
+		u, err := control.Listen(socket, 0o600, -1)
+		if err != nil {
+			return err
+		}
+		go func() { fmt.Fprintln(os.Stderr, "control socket:", api.Serve(ctx, u)) }()
+	}
+	return api.ServeWeb(ctx, l, nil)
 }

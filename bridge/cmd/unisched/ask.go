@@ -119,7 +119,7 @@ func (a *app) jobsCommand() *cobra.Command {
 
 func (a *app) jobs(jobs []bridge.JobView, all bool) {
 	t := table{head: []string{"JOB", "NAME", "USER", "CLASS", "PHASE", "GPUS", "LEASE", "DUE", "FINISH", ""},
-		bound: []int{20, 16, 8, 8, 10, 4, 7, 7, 7, 2}, flex: 1}
+		bound: []int{20, 40, 8, 8, 10, 4, 7, 7, 7, 2}, flex: 1}
 	hidden := 0
 	for _, j := range jobs {
 		if !all && !j.Phase.Ours() {
@@ -129,7 +129,7 @@ func (a *app) jobs(jobs []bridge.JobView, all bool) {
 		t.add(j.Ref, j.Name, j.User, shortClass(string(j.Class)), shortPhase(j.Phase), strconv.Itoa(j.GPUs), a.ahead(j.LeaseUntil),
 			a.ahead(lastDeadline(j)), a.ahead(finish(j)), note(j))
 	}
-	t.write(a.out)
+	a.print(&t)
 	if hidden > 0 {
 		fmt.Fprintf(a.out, "(%d unmanaged or ended: --all)\n", hidden)
 	}

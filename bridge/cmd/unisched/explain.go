@@ -181,15 +181,27 @@ func (a *app) leases(leases []ask.Lease) {
 // short writes an instant without its year and distance.
 func (a *app) short(t time.Time) string { return t.In(a.zone).Format("01-02 15:04:05") }
 
-// happened lists what was done, with the ids under which the journal has it.
+// maxEventsShown bounds the events of one explanation.
+const maxEventsShown = 20
+
+// happened lists what was done, and how the journal and the log name it.
 func (a *app) happened(events []ask.Audit) {
+	if len(events) == 0 {
+		return
+	}
+	n := len(events) - maxEventsShown
+	if n > 0 {
+		item(a.out, "Happened", "%d earlier events: -o json", n)
+		events = events[n:]
+	}
 	for i, e := range events {
 		s := fmt.Sprintf("%s run %d %s", a.short(e.At), e.Run, e.What)
 		if e.Text != "" {
 			s += ": " + e.Text
 		}
-		item(a.out, label(i == 0, "Happened"), "%s [%s]", s, e.ID)
+		item(a.out, label(i == 0 && n <= 0, "Happened"), "%s", s)
 	}
+	item(a.out, "Audit ids", "job.run@time, the last is %s; all of them: -o json", events[len(events)-1].ID)
 }
 
 func (a *app) phase(j bridge.JobView) string {

@@ -14,8 +14,8 @@ import (
 // width is what tables keep to.
 const width = 80
 
-// clean makes text from users and from Slurm harmless for a terminal: control characters and broken UTF-8 become '?'. Colour is never
-// used, so that nothing needs a switch for it.
+// clean makes text from users and from Slurm harmless for a terminal: control characters and broken UTF-8 become '?'. Colour is used
+// by gantt alone, on a terminal.
 func clean(s string, lines bool) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -69,11 +69,21 @@ type table struct {
 	bound []int
 	flex  int
 	rows  [][]string
+	wide  int // columns to keep to, 0: width
+}
+
+// print writes a table as wide as the terminal.
+func (a *app) print(t *table) {
+	t.wide = a.columnsOf()
+	t.write(a.out)
 }
 
 func (t *table) add(cellsOf ...string) { t.rows = append(t.rows, cellsOf) }
 
 func (t *table) write(w io.Writer) {
+	if t.wide == 0 {
+		t.wide = width
+	}
 	widths := make([]int, len(t.head))
 	for i := range t.head {
 		widths[i] = columns(t.head[i])
@@ -85,7 +95,7 @@ func (t *table) write(w io.Writer) {
 	for _, n := range widths {
 		total += n
 	}
-	widths[t.flex] = max(3, widths[t.flex]-max(0, total-width))
+	widths[t.flex] = max(3, widths[t.flex]-max(0, total-max(t.wide, 40)))
 	line := func(cells []string) {
 		var b strings.Builder
 		for i, c := range cells {
