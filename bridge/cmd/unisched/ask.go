@@ -21,7 +21,8 @@ const staleAfter = time.Minute
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Is the daemon well, and what does it do?", Args: cobra.NoArgs,
-		Long: "Shows the daemon's last cycle. Exit code 3 when it is degraded: Slurm unreachable, snapshot suspect, view old.",
+		Example: "  unisched status\n  watch -n 5 unisched status\n  unisched status -o json | jq .gpus",
+		Long:    "Shows the daemon's last cycle. Exit code 3 when it is degraded: Slurm unreachable, snapshot suspect, view old.",
 		RunE: do(func(cmd *cobra.Command, _ []string) error {
 			return a.show(cmd, control.PathStatus, func(raw []byte) error {
 				v, err := decode[bridge.View](raw)
@@ -97,6 +98,8 @@ func (a *app) jobsCommand() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use: "jobs", Short: "The jobs, one a line",
+		Long:    "Shows the jobs that UniSched steers: lease end, deadline and expected end as times from now. ! marks a job at risk, * one that is never preempted.",
+		Example: "  unisched jobs\n  unisched jobs --all\n  unisched jobs -o json | jq '.jobs[] | {ref, phase}'",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("jobs shows all of them; one alone: unisched job %s", args[0])
