@@ -78,6 +78,9 @@ func TestParseFaults(t *testing.T) {
 			"f: bridge.requeue_exit 300 is not within 1..255"}, "\n")},
 		{"a plain number is no mode", "[daemon]\nsocket_mode = 660\n", `f:2: daemon.socket_mode: wrong type: want a mode in quotes such as "0660", got an integer`},
 		{"listen without key", "[daemon]\nlisten = \":6821\"\nnode_key_file = \"\"\n", "f: daemon.listen needs daemon.node_key_file: reports are signed"},
+		{"a page for everybody", "[web]\nlisten = \"0.0.0.0:8321\"\nhosts = [\"https://x\"]\n",
+			"f: web.listen \"0.0.0.0:8321\" is not an address of the loopback such as 127.0.0.1:8321: the page has no passwords, put a proxy before it\n" +
+				"f: web.hosts: \"https://x\" is no host name"},
 		{"zone", "[bridge]\nzone = \"Mars/Olympus\"\n", `f:2: bridge.zone: "Mars/Olympus" is no time zone such as "Europe/Berlin": unknown time zone Mars/Olympus`},
 		{"socket path too long", "[daemon]\ncontrol_socket = \"/" + strings.Repeat("a", 107) + "\"\n", "f: daemon.control_socket is longer than 99 bytes"},
 	} {
