@@ -33,12 +33,13 @@ type Board struct {
 	Nodes   []bridge.NodeView   `json:"nodes"`
 	Jobs    []BoardJob          `json:"jobs"`
 	// Leases are stays of the last LeaseHours and what the plan foresees, by From, then job.
-	Leases     []BoardLease             `json:"leases"`
-	LeaseHours float64                  `json:"lease_hours"`
-	Loads      []bridge.Load            `json:"loads"`
-	Events     []BoardEvent             `json:"events"` // newest first
-	Forecast   *estimator.ForecastGroup `json:"forecast,omitempty"`
-	Pending    int                      `json:"forecast_pending"`
+	Leases     []BoardLease  `json:"leases"`
+	LeaseHours float64       `json:"lease_hours"`
+	Loads      []bridge.Load `json:"loads"`
+	Events     []BoardEvent  `json:"events"` // newest first
+	// Forecast scores the forecasts made at mid-run of jobs that ended within LeaseHours: near a job's end a relative error says little.
+	Forecast *estimator.ForecastGroup `json:"forecast,omitempty"`
+	Pending  int                      `json:"forecast_pending"`
 }
 
 // BoardPlan says of the newest plan when and how it was made.
@@ -132,7 +133,7 @@ func boardOf(v *bridge.View) Board {
 	b.Events = b.Events[:min(len(b.Events), maxBoardEvents)]
 	r := v.ForecastReport(v.At.Add(-boardHours * time.Hour))
 	b.Pending = r.Pending
-	if i := slices.IndexFunc(r.Groups, func(g estimator.ForecastGroup) bool { return g.By == "all" }); i >= 0 {
+	if i := slices.IndexFunc(r.Groups, func(g estimator.ForecastGroup) bool { return g.By == "age" && g.Value == "50%" }); i >= 0 {
 		b.Forecast = &r.Groups[i]
 	}
 	return b

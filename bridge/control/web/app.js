@@ -143,8 +143,8 @@ function tiles() {
   set($("t-jobs"), (p.running || 0) + (p.profiling || 0) + (p.checkpointing || 0) + " : " + state.lists.waiting.length); set($("t-jobs2"), "jobs run : wait");
   set($("t-risk"), state.lists.risk.length); $("t-risk").className = state.lists.risk.length ? "bad" : "";
   const made = ms(b.plan.made); set($("t-plan"), made ? clock.format(made) : "–"); set($("t-plan2"), "newest plan" + (b.plan.next ? ", next " + clock.format(ms(b.plan.next)) : ""));
-  const f = b.forecast; set($("t-error"), f && f.n ? Math.round(f.mean_rel_error * 100) + " %" : "–"); set($("t-error2"), f && f.n ? "forecast error, " + Math.round(f.coverage_80 * 100) + " % in band" : "forecast error");
-  $("t-error").title = f && f.n ? f.n + " forecasts of run times, of jobs that ended within a day; the part that fell into the 80 % interval" : "no job has ended within a day";
+  const f = b.forecast; set($("t-error"), f && f.n ? Math.round(f.mean_rel_error * 100) + " %" : "–"); set($("t-error2"), f && f.n ? "forecast error at mid-run" : "forecast error");
+  $("t-error").title = f && f.n ? f.n + " forecasts of the time left, made at mid-run of jobs that ended within a day; " + Math.round(f.coverage_80 * 100) + " % of them fell into their 80 % interval" : "no job has ended within a day";
   state.skew = late;
 }
 

@@ -77,7 +77,10 @@ func run(url, out, job string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(out, s.name+".png"), png, 0o644); err != nil {
+		if png, err = small(png); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(out, "page-"+s.name+".png"), png, 0o644); err != nil {
 			return err
 		}
 	}
