@@ -241,7 +241,7 @@ func (a *Asker) helps(ctx context.Context, v *bridge.View, j bridge.JobView) []H
 	}
 	now := Explain(v, j)
 	var out []Help
-	for g := j.GPUs / 2; g >= 1 && len(out) < 2; g /= 2 {
+	for g := j.GPUs / 2; g >= 1 && len(out) < 2 && ctx.Err() == nil; g /= 2 {
 		if j.GPUs%g != 0 {
 			continue
 		}
