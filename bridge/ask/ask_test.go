@@ -161,3 +161,34 @@ func TestHelps(t *testing.T) {
 		}
 	})
 }
+
+// Every phase and every reason has words, whatever is missing of the rest, and words of users travel whole.
+func TestEverythingHasWords(t *testing.T) {
+	codes := []string{"", planner.ReasonRuns, planner.ReasonStarts, planner.ReasonOutbid, planner.ReasonNoHole, planner.ReasonFull, planner.ReasonNeverFits, planner.ReasonBlocked, planner.ReasonMidLease,
+		planner.ReasonNoPreempt, planner.ReasonLeaving, planner.ReasonPreempted, planner.ReasonLate, planner.ReasonLetThrough, planner.ReasonBudget, planner.ReasonNodeTrouble, "of tomorrow"}
+	phases := []bridge.Phase{bridge.Unmanaged, bridge.Admitted, bridge.Waiting, bridge.Starting, bridge.Profiling, bridge.Running, bridge.Checkpointing, bridge.Requeueing, bridge.Completed, bridge.Failed,
+		bridge.Cancelled, bridge.Released}
+	noon := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+	for _, v := range []*bridge.View{{}, busy(t)} {
+		for _, phase := range phases {
+			for _, code := range codes {
+				for _, d := range []planner.Decision{"", planner.Wait, planner.Start, planner.Keep, planner.Stop, planner.Move} {
+					for _, blocked := range []string{"", bridge.BlockHold, bridge.BlockBegin, "?"} {
+						missed := -1
+						j := bridge.JobView{Phase: phase, Why: "écrit par \xff", Ended: noon, Met: &missed, Target: bridge.Target{Decision: d, Reason: planner.Reason{Code: code}}, Tiers: []planner.Tier{{At: noon, Value: 1}}}
+						if blocked != "" {
+							j.Blocked, j.BlockedBy = "émile", blocked
+						}
+						if !phase.Ended() {
+							j.Ended, j.Met = time.Time{}, nil
+						}
+						x := Explain(v, j)
+						if x.Verdict == "" || x.Cause.Code == "" || !strings.HasSuffix(x.Verdict, ".") {
+							t.Fatalf("%s %s %s %s: %q, cause %+v", phase, code, d, blocked, x.Verdict, x.Cause)
+						}
+					}
+				}
+			}
+		}
+	}
+}

@@ -81,9 +81,7 @@ func (e *explainer) cause() Cause {
 
 // sentence is text, or the other when there is none, as a sentence.
 func sentence(text, other string) string {
-	s := cmp.Or(strings.TrimSpace(text), other)
-	s = strings.ToUpper(s[:1]) + s[1:]
-	return stop(s)
+	return stop(firstUpper(cmp.Or(strings.TrimSpace(text), other)))
 }
 
 // stop ends a sentence that may have its end already.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"unisched/planner"
 	"unisched/slurm"
@@ -44,10 +46,11 @@ func (e *explainer) waiting() Cause {
 }
 
 func firstUpper(s string) string {
-	if s == "" {
+	r, n := utf8.DecodeRuneInString(s)
+	if n == 0 || r == utf8.RuneError {
 		return s
 	}
-	return strings.ToUpper(s[:1]) + s[1:]
+	return string(unicode.ToUpper(r)) + s[n:]
 }
 
 // lessDo is advice for whoever is waiting for room.
