@@ -125,6 +125,9 @@ func TestPage(t *testing.T) {
 		if len(users) == 0 || len(users) >= all || slices.ContainsFunc(users, func(u string) bool { return u != "anna" }) {
 			t.Errorf("rows of %v", users)
 		}
+		if all, some := get[int](t, s, `chart.rows.length`), get[int](t, s, `chart.shown.length`); some == 0 || some >= all {
+			t.Errorf("%d of %d nodes have something of hers", some, all)
+		}
 		s.do(t, s.Press(ctx, "Escape"))
 		s.have(t, `state.text === "" && document.querySelectorAll("#rows .row").length > 0 && state.list.length === `+itoa(all))
 		s.do(t, s.Press(ctx, "/"), s.Type(ctx, "nobody-here"))

@@ -52,7 +52,7 @@ function layout(board) {
 class Chart {
   constructor(canvas, tip, hooks) {
     this.c = canvas; this.tip = tip; this.hooks = hooks; this.g = canvas.getContext("2d");
-    this.mode = "node"; this.rows = []; this.jobs = []; this.top = 0; this.follow = true; this.t0 = 0; this.t1 = 1; this.sel = 0; this.queued = false; this.pointers = new Map();
+    this.mode = "node"; this.rows = []; this.shown = []; this.jobs = []; this.top = 0; this.follow = true; this.t0 = 0; this.t1 = 1; this.sel = 0; this.queued = false; this.pointers = new Map();
     new ResizeObserver(() => this.resize()).observe(canvas);
     canvas.addEventListener("wheel", e => this.wheel(e), {passive: false});
     for (const k of ["pointerdown", "pointermove", "pointerup", "pointercancel", "pointerleave"]) canvas.addEventListener(k, e => this.pointer(e, k));
@@ -71,7 +71,9 @@ class Chart {
   }
   set(board, jobs) {
     const first = !this.board;
-    this.board = board; this.rows = layout(board); this.jobs = jobs;
+    if (board !== this.board) this.rows = layout(board);
+    this.board = board; this.jobs = jobs;
+    this.shown = this.hooks.filtered() ? this.rows.filter(r => r.rects.some(q => q.lease.job && this.hooks.match(q.lease.job))) : this.rows; // a filter leaves the nodes with something to see
     if (first) { this.t0 = board.now - 90 * MIN; this.t1 = board.now + 120 * MIN; }
     else if (this.follow) { const d = board.now - this.was; this.t0 += d; this.t1 += d; }
     this.was = board.now; this.later();
@@ -88,13 +90,13 @@ class Chart {
   home() { const now = this.board.now; this.t0 = now - 90 * MIN; this.t1 = now + 120 * MIN; this.follow = true; this.top = 0; this.later(); }
   scroll(dy) { this.top = Math.max(0, Math.min(this.top + dy, Math.max(0, this.total() - (this.h - 24)))); this.later(); }
   laneHeight() {
-    let lanes = 0; for (const r of this.rows) lanes += r.ends.length;
-    const fit = (this.h - 26 - this.rows.length * 3) / Math.max(1, lanes);
+    let lanes = 0; for (const r of this.shown) lanes += r.ends.length;
+    const fit = (this.h - 26 - this.shown.length * 3) / Math.max(1, lanes);
     return Math.max(this.w < 520 ? 4 : 3.5, Math.min(16, fit));
   }
   total() {
     if (this.mode === "job") return this.jobs.length * 20 + 8;
-    const lh = this.laneHeight(); let y = 0; for (const r of this.rows) y += this.rowHeight(r, lh); return y + 4;
+    const lh = this.laneHeight(); let y = 0; for (const r of this.shown) y += this.rowHeight(r, lh); return y + 4;
   }
   rowHeight(r, lh) { return Math.max(r.ends.length * lh, 11) + 3; }
   color(j) { return !j ? this.col.other : j.class === "strict" ? this.col.strict : j.class === "soft" ? this.col.soft : j.class === "profiler" ? this.col.probe : this.col.best; }
@@ -155,7 +157,7 @@ class Chart {
   }
   drawNodes() {
     const g = this.g, lh = this.laneHeight(); let y = 26 - this.top; this.at = [];
-    for (const r of this.rows) {
+    for (const r of this.shown) {
       const rh = this.rowHeight(r, lh), hh = rh - 3;
       if (y + rh > 24 && y < this.h) {
         this.at.push({r, y, h: hh, lh});
@@ -172,6 +174,7 @@ class Chart {
       }
       y += rh; if (y > this.h) break;
     }
+    if (!this.shown.length) { g.fillStyle = this.col.muted; g.fillText(this.board.nodes.length ? "no lease matches" : "no nodes", this.gutter + 12, 44); }
     const j = this.hooks.job(this.sel); if (j) this.marks(j, 24, this.h);
   }
   marks(j, y0, y1) { // deadline and forecast end of one job
@@ -198,7 +201,7 @@ class Chart {
     this.sel = id; this.later();
     if (this.mode === "job") { const i = this.jobs.findIndex(j => j.id === id); if (i >= 0) this.reveal(i * 20, 20); return; }
     const lh = this.laneHeight(); let y = 0, found = null, now = null;
-    for (const r of this.rows) { const h = this.rowHeight(r, lh); for (const q of r.rects) if (q.lease.job === id) { if (q.lease.kind === "now") { now = {y, h}; break; } found = found || {y, h}; } if (now) break; y += h; }
+    for (const r of this.shown) { const h = this.rowHeight(r, lh); for (const q of r.rects) if (q.lease.job === id) { if (q.lease.kind === "now") { now = {y, h}; break; } found = found || {y, h}; } if (now) break; y += h; }
     const f = now || found; if (f) this.reveal(f.y, f.h);
   }
   reveal(y, h) { const room = this.h - 26; if (y < this.top) this.top = y; else if (y + h > this.top + room) this.top = y + h - room; }
