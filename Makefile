@@ -15,7 +15,7 @@ STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflag
 SLURM ?= 24.11
 PKGS := ./...
 
-.PHONY: help build test unit test-e2e fidelity demo lint fuzz bench packages test-packages experiments cluster-up cluster-down clean
+.PHONY: help build test unit test-e2e bench-web fidelity demo lint fuzz bench packages test-packages experiments cluster-up cluster-down clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -31,7 +31,7 @@ test: lint unit test-e2e ## everything CI runs
 unit: ## unit tests, with the race detector; then the sweeps and the long runs of the loop without it
 	contrib/ci/needs unit
 	$(HIGHS)
-	go test -race -short -count=1 -timeout 20m $(PKGS)
+	UNISCHED_BROWSER=1 go test -race -short -count=1 -timeout 20m $(PKGS)
 	go test -count=1 -timeout 20m -run 'Scenario|SameSeed|EveryPolicy' ./bridge ./bridge/sim
 
 # The PyTorch example runs in the cluster of the tests.
@@ -48,6 +48,11 @@ fidelity: build ## the simulator against a real Slurm of 16 x 4 GPUs: two loads,
 	$(HIGHS)
 	go run ./contrib/fidelity -slurm $(SLURM) -load 360
 	go run ./contrib/fidelity -slurm $(SLURM) -load 720
+
+bench-web: ## first paint and updates of the web page with 1,000 jobs and 120 nodes, in Chromium
+	contrib/ci/needs unit
+	$(HIGHS)
+	UNISCHED_BROWSER=1 go test -run '^$$' -bench Page -benchtime 3x ./contrib/webdemo
 
 demo: build ## a real Slurm, real training jobs with deadlines, a report in out/
 	contrib/ci/needs cluster

@@ -9,6 +9,14 @@ import (
 	"unisched/slurm"
 )
 
+// What blocks a job, as stable words: the user's own doing, or Slurm's limits. Other blocks (a start that failed) have none.
+const (
+	BlockHold       = "hold"
+	BlockDependency = "dependency"
+	BlockBegin      = "begin-time"
+	BlockLimit      = "limit"
+)
+
 // limitReasons are the prefixes of Slurm's reasons for jobs that would not start even on free GPUs.
 var limitReasons = []string{"Assoc", "QOS", "Licenses", "Reservation", "Partition", "InvalidAccount", "InvalidQOS", "JobArrayTaskLimit",
 	"Max", "DeadLine", "AccountNotAllowed", "BadConstraints", "launch_failed_requeued_held", "MaxSubmit", "JobHoldMaxRequeue"}
@@ -20,30 +28,34 @@ func limitReason(reason string) bool {
 // readBlocks finds out whether something that is not ours keeps the job from starting.
 func (b *Bridge) readBlocks(now time.Time, rec *Record, job slurm.Job) {
 	limited := limitReason(job.Reason)
-	why := ""
+	why, code := "", ""
 	switch {
 	case job.Held && !rec.Changed.Hold && rec.Phase != Starting:
+		code = BlockHold
 		why = "held (" + cmp.Or(job.Reason, "JobHeld") + "): release it with scontrol release"
 	case job.Dependency != "":
+		code = BlockDependency
 		why = "waits for " + job.Dependency
 	case b.userBegin(now, rec, job):
+		code = BlockBegin
 		why = "begin time " + job.Begin.In(b.cfg.Zone).Format("2006-01-02 15:04:05 MST") + " set by its user"
 	case limited && rec.Phase != Starting && !now.Before(rec.BlockedTill):
 		// Only a job that Slurm has just tried to start shows such a reason; ask again after a while.
 		rec.BlockedTill = now.Add(max(6*b.cfg.Poll, 30*time.Second))
-		why = "Slurm would keep it waiting: " + job.Reason
+		why, code = "Slurm would keep it waiting: "+job.Reason, BlockLimit
 		b.learnLimit(now, job)
 	case rec.Phase != Starting && b.limitOn(job) != "":
-		why = b.limitOn(job)
+		why, code = b.limitOn(job), BlockLimit
 	case rec.Phase != Starting && b.reservedAway(now, rec, job) != "":
 		rec.BlockedTill = now.Add(max(6*b.cfg.Poll, 30*time.Second))
-		why = b.reservedAway(now, rec, job)
+		why, code = b.reservedAway(now, rec, job), BlockLimit
 	case now.Before(rec.BlockedTill):
-		why = rec.Blocked
+		why, code = rec.Blocked, rec.BlockedBy
 	}
 	if rec.Blocked != why {
 		rec.Blocked, rec.dirty = why, true
 	}
+	rec.BlockedBy = code
 }
 
 // userBegin reports whether the job has a begin time in the future that is the user's own: neither ours, nor the one of the submit plugin, nor the

@@ -114,6 +114,8 @@ type Bridge struct {
 	limits   map[string]limitMemo // limits of Slurm found by trying, by the group that shares them
 	perNode  map[string]int       // largest node by partition, of the newest snapshot
 	plan     planner.Plan
+	before   planner.Plan // the plan before it
+	loads    []Load
 	snapshot planner.Snapshot
 	counts   ActionCounts
 

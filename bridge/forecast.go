@@ -218,6 +218,9 @@ func (r *Record) finish(now time.Time, left leftTime) (mid, low, high time.Time)
 			mid = run
 		}
 	}
+	if s := r.Target.StartBy; mid.IsZero() && !s.IsZero() && !r.Phase.OnGPUs() { // it starts within the plan's horizon and ends beyond: from then on by itself
+		mid = s.Add(planner.Seconds(left.Mid))
+	}
 	if mid.IsZero() {
 		return mid, mid, mid
 	}

@@ -40,6 +40,9 @@ func (b *Bridge) publish(now time.Time) {
 		v.Counts = append(v.Counts, PhaseCount{p, n})
 	}
 	slices.SortFunc(v.Counts, func(a, c PhaseCount) int { return cmp.Compare(a.Phase, c.Phase) })
+	v.Before, v.Nodes, v.Basis = b.before, b.nodeViews(), b.newBasis()
+	b.keepLoad(v)
+	v.Loads = b.loads
 	b.view.Store(v)
 }
 
@@ -85,7 +88,7 @@ func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
 		Placement: rec.Placement, LeaseUntil: rec.LeaseUntil, Submitted: rec.FirstSubmit, Target: rec.Target, Estimate: rec.Estimate,
 		Iter: rec.Iter, SavedIter: rec.Saved, Preemptions: rec.Preemptions, Strikes: rec.Strikes, NoPreempt: b.whyNotPreempted(rec, job), LostIters: rec.LostIters,
 		Returns: slices.Clone(rec.Returns), Stays: slices.Clone(rec.Stays), GPUSeconds: rec.gpuSeconds(now), Ended: rec.Ended, Exit: rec.Exit, Changed: rec.Changed, Events: slices.Clone(rec.Events),
-		Blocked: rec.Blocked, Profile: rec.Profile, Stop: stopText(rec), Held: rec.heldSeconds(now), Forecasts: rec.Forecasts,
+		Blocked: rec.Blocked, BlockedBy: rec.BlockedBy, Watched: rec.Phase.Ours() && !b.acts(rec), Profile: rec.Profile, Stop: stopText(rec), Held: rec.heldSeconds(now), Forecasts: rec.Forecasts, Curve: thinned(rec.Curve),
 	}
 	if rec.Releasing && rec.Phase.Ours() {
 		v.Why = "released: plain Slurm's from now on"

@@ -72,6 +72,7 @@ type Record struct {
 	Base           int64     `json:"base_priority,omitempty"` // Slurm's priority without our nice
 	BlockedTill    time.Time `json:"blocked_till,omitzero"`
 	Blocked        string    `json:"blocked,omitempty"`
+	BlockedBy      string    `json:"blocked_by,omitempty"` // one of the Block constants, or ""
 
 	// Releasing asks for the job to be given back for good.
 	Releasing bool `json:"releasing,omitempty"`

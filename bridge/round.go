@@ -48,7 +48,8 @@ func (b *Bridge) round(ctx context.Context, now, at time.Time) {
 		b.keepAll()
 		return
 	}
-	b.plan = plan
+	plan.Made = now
+	b.before, b.plan = b.plan, plan
 	for _, e := range plan.Entries {
 		b.assign(now, e)
 	}

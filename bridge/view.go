@@ -35,8 +35,13 @@ type View struct {
 	LastPlan planner.Plan  `json:"plan"`
 	// Standstills are the partitions in which nobody is preempted, since who was did not come back.
 	Standstills []Standstill `json:"standstills,omitempty"`
-	// Snapshot is what LastPlan was made from.
+	// Snapshot is what LastPlan was made from, Before the plan before it.
 	Snapshot planner.Snapshot `json:"-"`
+	Before   planner.Plan     `json:"-"`
+	Nodes    []NodeView       `json:"-"`
+	Loads    []Load           `json:"-"` // oldest first, one a unit
+	// Basis is what a question about a job that does not exist is answered from.
+	Basis *Basis `json:"-"`
 }
 
 // GPUCount sums up the managed partitions.
@@ -123,10 +128,16 @@ type JobView struct {
 	Met     *int    `json:"met,omitempty"`
 	Changed Changed `json:"changed"`
 	Blocked string  `json:"blocked,omitempty"`
+	// BlockedBy is one of the Block constants where one fits.
+	BlockedBy string `json:"blocked_by,omitempty"`
+	// Watched says that it is ours but not acted on: the stage does not let us, or we are paused.
+	Watched bool    `json:"watched,omitempty"`
 	Profile Profile `json:"profile"`
 	Stop    string  `json:"stop"` // the criterion in words
 	// Held is how long it has held GPUs, in seconds; Forecasts what was forecast of it.
 	Held      float64              `json:"held_s"`
 	Forecasts []estimator.Forecast `json:"-"`
 	Events    []Event              `json:"events,omitempty"`
+	// Curve is the target metric as reported, thinned out.
+	Curve []estimator.Point `json:"-"`
 }

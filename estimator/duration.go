@@ -51,6 +51,15 @@ func (d Duration) Interval() planner.Interval {
 	return planner.Interval{Low: d.Quantile(0.1), Mid: d.Quantile(0.5), High: d.Quantile(0.9)}
 }
 
+// Within is the probability that it takes at most so many seconds.
+func (d Duration) Within(seconds float64) float64 {
+	if len(d.sorted) == 0 {
+		return 0
+	}
+	n, _ := slices.BinarySearch(d.sorted, math.Nextafter(seconds, math.Inf(1)))
+	return float64(n) / float64(len(d.sorted))
+}
+
 // drawFrom draws from a two-piece Normal with the given 80 % interval, cut at 0 and at three widths.
 func drawFrom(i planner.Interval, rng *rand.Rand) float64 {
 	z := min(max(rng.NormFloat64()/z80, -2.5), 2.5)

@@ -77,9 +77,12 @@ type Entry struct {
 // Plan is a value: it can be printed, stored, compared and replayed. It holds exactly one Entry per job of its snapshot, in the
 // snapshot's order (by Run).
 type Plan struct {
-	Schema  int           `json:"schema_version"`
-	ID      string        `json:"id"`
-	Now     time.Time     `json:"now"`
+	Schema int       `json:"schema_version"`
+	ID     string    `json:"id"`
+	Now    time.Time `json:"now"`
+	// Made is when the plan was made: rounds are planned for the boundary at which they fall, and come a little later. Set by whoever keeps the plan; nothing
+	// depends on it.
+	Made    time.Time     `json:"made,omitzero"`
 	Unit    time.Duration `json:"unit_ns"`
 	Entries []Entry       `json:"entries"`
 	// Leases is the plan unrolled over the coming units, by From, then Run: what the Gantt shows and what later rounds fall back on.

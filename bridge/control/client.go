@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"unisched/bridge"
+	"unisched/bridge/ask"
 	"unisched/planner"
 )
 
@@ -52,12 +53,12 @@ type Client struct {
 
 // Status returns the last view without jobs and plan.
 func (c Client) Status(ctx context.Context) (bridge.View, error) {
-	return ask[bridge.View](ctx, c, PathStatus)
+	return fetch[bridge.View](ctx, c, PathStatus)
 }
 
 // Jobs returns all jobs that the daemon knows.
 func (c Client) Jobs(ctx context.Context) ([]bridge.JobView, error) {
-	d, err := ask[Jobs](ctx, c, PathJobs)
+	d, err := fetch[Jobs](ctx, c, PathJobs)
 	return d.Jobs, err
 }
 
@@ -66,18 +67,18 @@ func (c Client) Job(ctx context.Context, ref string) (bridge.JobView, error) {
 	if err := CheckRef(ref); err != nil {
 		return bridge.JobView{}, err
 	}
-	d, err := ask[Job](ctx, c, PathJob+url.PathEscape(ref))
+	d, err := fetch[Job](ctx, c, PathJob+url.PathEscape(ref))
 	return d.Job, err
 }
 
 // Plan returns the newest plan.
 func (c Client) Plan(ctx context.Context) (planner.Plan, error) {
-	return ask[planner.Plan](ctx, c, PathPlan)
+	return fetch[planner.Plan](ctx, c, PathPlan)
 }
 
 // Snapshot returns what the newest plan was made from.
 func (c Client) Snapshot(ctx context.Context) (planner.Snapshot, error) {
-	return ask[planner.Snapshot](ctx, c, PathSnapshot)
+	return fetch[planner.Snapshot](ctx, c, PathSnapshot)
 }
 
 // Order gives an order and waits for the cycle that carries it out.
@@ -97,6 +98,15 @@ func (c Client) Order(ctx context.Context, o bridge.Order) (Result, error) {
 	return r, nil
 }
 
+// WhatIf asks what would become of a job, and returns the answer (ask.Answer) as the daemon wrote it.
+func (c Client) WhatIf(ctx context.Context, q ask.Question) ([]byte, error) {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return nil, fmt.Errorf("question: %w", err)
+	}
+	return c.do(ctx, http.MethodPost, PathWhatIf, body, whatIfTimeout+10*time.Second)
+}
+
 // Raw returns a document as the daemon wrote it, with members that this program does not know.
 func (c Client) Raw(ctx context.Context, path string) ([]byte, error) {
 	timeout := c.Timeout
@@ -106,7 +116,7 @@ func (c Client) Raw(ctx context.Context, path string) ([]byte, error) {
 	return c.do(ctx, http.MethodGet, path, nil, timeout)
 }
 
-func ask[T any](ctx context.Context, c Client, path string) (T, error) {
+func fetch[T any](ctx context.Context, c Client, path string) (T, error) {
 	var doc T
 	raw, err := c.Raw(ctx, path)
 	if err != nil {

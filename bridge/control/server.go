@@ -13,17 +13,20 @@ import (
 	"time"
 
 	"unisched/bridge"
+	"unisched/bridge/ask"
+	"unisched/planner"
 )
 
 // Bounds of one request. An order waits for the loop's next cycle, hence its longer time.
 const (
-	maxOrderBytes  = 4 << 10
-	headerTimeout  = 5 * time.Second
-	readTimeout    = 10 * time.Second
-	orderTimeout   = 60 * time.Second
-	writeTimeout   = orderTimeout + 15*time.Second
-	idleTimeout    = 30 * time.Second
-	maxHeaderBytes = 8 << 10
+	maxOrderBytes    = 4 << 10
+	maxQuestionBytes = 64 << 10
+	headerTimeout    = 5 * time.Second
+	readTimeout      = 10 * time.Second
+	orderTimeout     = 60 * time.Second
+	writeTimeout     = orderTimeout + 15*time.Second
+	idleTimeout      = 30 * time.Second
+	maxHeaderBytes   = 8 << 10
 )
 
 // Server answers on the control socket. View may be called from many goroutines; Order is given the order with By already set to the
@@ -34,6 +37,8 @@ type Server struct {
 	Operator func(uid uint32) bool
 	// Mounts are further read-only paths, each with its own handler: what the loop's view does not hold.
 	Mounts map[string]http.Handler
+	// Asker answers what-if questions; nil: they are not answered.
+	Asker *ask.Asker
 }
 
 // Serve listens on path and answers until ctx ends. A socket file left by a dead process is replaced; one that somebody answers on is
@@ -48,8 +53,12 @@ func Serve(ctx context.Context, path string, mode fs.FileMode, gid int, s Server
 
 // Serve answers on l until ctx ends, and closes l. Requests in progress get a second to finish.
 func (s Server) Serve(ctx context.Context, l net.Listener) error {
+	return serveHTTP(ctx, newPeerListener(l), secured(s.handler()), "control socket")
+}
+
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, what string) error {
 	srv := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnContext: func(c context.Context, conn net.Conn) context.Context {
@@ -68,17 +77,19 @@ func (s Server) Serve(ctx context.Context, l net.Listener) error {
 			srv.Close()
 		}
 	})
-	err := srv.Serve(newPeerListener(l))
+	err := srv.Serve(l)
 	if !stop() {
 		<-stopped
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
-	return fmt.Errorf("control socket: %w", err)
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 type peerKey struct{}
+
+const notYet = "the daemon has not looked at Slurm yet: try again in a moment"
 
 func (s Server) handler() http.Handler {
 	mux := http.NewServeMux()
@@ -94,7 +105,7 @@ func (s Server) handler() http.Handler {
 			}
 			v := s.View()
 			if v == nil {
-				refuse(w, http.StatusServiceUnavailable, "the daemon has not looked at Slurm yet: try again in a moment")
+				refuse(w, http.StatusServiceUnavailable, notYet)
 				return
 			}
 			doc, err := answer(v, r)
@@ -114,6 +125,7 @@ func (s Server) handler() http.Handler {
 		return Job{Schema: bridge.ViewSchema, Job: j}, err
 	})
 	get(PathPlan, func(v *bridge.View, _ *http.Request) (any, error) { return v.LastPlan, nil })
+	get(PathPlanDiff, func(v *bridge.View, _ *http.Request) (any, error) { return planner.Diff(v.Before, v.LastPlan), nil })
 	get(PathSnapshot, func(v *bridge.View, _ *http.Request) (any, error) { return v.Snapshot, nil })
 	get(PathForecast, func(v *bridge.View, r *http.Request) (any, error) {
 		since := time.Time{}
@@ -126,9 +138,22 @@ func (s Server) handler() http.Handler {
 		}
 		return v.ForecastReport(since), nil
 	})
+	get(PathHistory, func(v *bridge.View, r *http.Request) (any, error) {
+		j, err := Find(v.Jobs, strings.TrimPrefix(r.URL.Path, PathHistory))
+		return historyOf(j), err
+	})
+	get(PathExplain, func(v *bridge.View, r *http.Request) (any, error) {
+		j, err := Find(v.Jobs, strings.TrimPrefix(r.URL.Path, PathExplain))
+		if err != nil {
+			return nil, err
+		}
+		return s.explain(r, v, j), nil
+	})
+	mux.HandleFunc(PathWhatIf, s.whatIf)
+	s.page(mux)
 	mux.HandleFunc(PathOrder, s.order)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, "no such path; this daemon speaks "+PathStatus+", "+PathJobs+", "+PathPlan+", "+PathSnapshot+", "+PathForecast+", "+PathOrder)
+		refuse(w, http.StatusNotFound, "no such path; this daemon speaks "+strings.Join(paths, ", "))
 	})
 	return mux
 }
@@ -147,7 +172,7 @@ func (s Server) order(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	uid, ok := r.Context().Value(peerKey{}).(uint32)
-	if !ok || !s.Operator(uid) {
+	if !ok || s.Operator == nil || !s.Operator(uid) {
 		refuse(w, http.StatusForbidden, fmt.Sprintf("uid %d may not give orders: it is not among daemon.operators of the configuration", uid))
 		return
 	}
@@ -178,6 +203,63 @@ func (s Server) order(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, err.Error())
 	default:
 		reply(w, http.StatusOK, Result{Schema: bridge.ViewSchema, OK: true, Text: text})
+	}
+}
+
+// helpTimeout bounds the what-ifs of one explanation, whatIfTimeout a question of its own.
+const (
+	helpTimeout   = 12 * time.Second
+	whatIfTimeout = 20 * time.Second
+)
+
+// explain adds to an explanation what would change it, when that was asked for and the planner is free: it is an extra, and its lack no failure.
+func (s Server) explain(r *http.Request, v *bridge.View, j bridge.JobView) ask.Explanation {
+	if s.Asker == nil || r.URL.Query().Get("helps") == "" {
+		return ask.Explain(v, j)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), helpTimeout)
+	defer cancel()
+	return s.Asker.Explain(ctx, v, j)
+}
+
+// whatIf answers a question about a job that does not exist. It reads, although it is a POST: nothing is changed by it.
+func (s Server) whatIf(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		refuse(w, http.StatusMethodNotAllowed, "only POST here")
+		return
+	case s.Asker == nil:
+		refuse(w, http.StatusNotFound, "this daemon answers no what-if questions here")
+		return
+	}
+	v := s.View()
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestionBytes))
+	if err != nil {
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a question has at most %d bytes", maxQuestionBytes))
+		return
+	}
+	var q ask.Question
+	dec := json.NewDecoder(strings.NewReader(string(body)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&q); err != nil {
+		refuse(w, http.StatusBadRequest, "question: "+err.Error())
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), whatIfTimeout)
+	defer cancel()
+	ans, err := s.Asker.WhatIf(ctx, v, q)
+	switch {
+	case errors.Is(err, ask.ErrBusy):
+		refuse(w, http.StatusTooManyRequests, err.Error())
+	case errors.Is(err, ask.ErrQuestion):
+		refuse(w, http.StatusBadRequest, err.Error())
+	case errors.Is(err, bridge.ErrNoBasis):
+		refuse(w, http.StatusServiceUnavailable, err.Error())
+	case err != nil:
+		refuse(w, http.StatusGatewayTimeout, "the what-if was not solved in time: "+err.Error())
+	default:
+		reply(w, http.StatusOK, ans)
 	}
 }
 
@@ -224,7 +306,6 @@ func reply(w http.ResponseWriter, status int, doc any) {
 		b, _ = json.Marshal(Problem{Schema: bridge.ViewSchema, Error: "this document cannot be written: " + err.Error()})
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	w.Write(append(b, '\n'))
 }

@@ -51,6 +51,8 @@ type Config struct {
 	Clock func() time.Time
 	// Progress is told now and then how far it is.
 	Progress func(Progress)
+	// Look is shown what the daemon would show its people, after each step of the loop (nil: nobody looks).
+	Look func(*bridge.View)
 }
 
 // Progress is how far a run is.
@@ -176,8 +178,8 @@ func (w *world) bridgeConfig() bridge.Config {
 	if w.cfg.Shadow {
 		c.Stage = bridge.Shadow
 	}
-	if w.cfg.Seen != nil {
-		c.ViewEvery = 0
+	if w.cfg.Seen != nil || w.cfg.Look != nil {
+		c.ViewEvery, c.NoForecasts = 0, false
 	}
 	c.Partitions, c.ProfilePartition, c.ProfileTime = []string{partition}, profiling, w.cfg.Profile
 	if w.cfg.Profile <= 0 {
@@ -214,6 +216,9 @@ func (w *world) loop(ctx context.Context) error {
 			return err
 		}
 		w.seen = w.cluster.Changes()
+		if w.cfg.Look != nil {
+			w.cfg.Look(w.bridge.View())
+		}
 		if err := w.check(); err != nil {
 			return err
 		}

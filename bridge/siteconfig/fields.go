@@ -190,6 +190,9 @@ var fields = []field{
 	text("daemon.tls_key_file", func(s *Site) *string { return &s.Daemon.TLSKeyFile }),
 	text("daemon.log_level", func(s *Site) *string { return &s.Daemon.LogLevel }),
 
+	text("web.listen", func(s *Site) *string { return &s.Web.Listen }),
+	list("web.hosts", func(s *Site) *[]string { return &s.Web.Hosts }),
+
 	text("bridge.stage", func(s *Site) *string { return (*string)(&s.Bridge.Stage) }),
 	real("bridge.canary_share", func(s *Site) *float64 { return &s.Bridge.CanaryShare }),
 	span("bridge.unit", func(s *Site) *time.Duration { return &s.Bridge.Unit }),

@@ -31,11 +31,20 @@ type Site struct {
 	Slurm   Slurm
 	Daemon  Daemon
 	Planner Planner
+	Web     Web
 	Replay  replay.Thresholds
 	// TopologyFile describes the network of a cluster whose nodes do not, in the syntax of topology.conf. Empty: none.
 	TopologyFile string
 	Metrics      Metrics
 	Notify       notify.Config
+}
+
+// Web is the read-only page for people on TCP. It is on the control socket in any case.
+type Web struct {
+	// Listen is a TCP address of the loopback, for the site's own proxy: whoever can reach it can read. Empty: none.
+	Listen string
+	// Hosts are the names under which the proxy asks for the page, besides localhost.
+	Hosts []string
 }
 
 // Metrics says where Prometheus may ask besides the control socket.
@@ -97,6 +106,7 @@ func Defaults() Site {
 			Listen: "", NodeKeyFile: "/etc/unisched/node.key", LogLevel: "info",
 		},
 		Planner: Planner{SolverLimit: 2 * time.Second, RewardRatio: 30},
+		Web:     Web{Hosts: []string{}},
 		Replay:  replay.DefaultThresholds(),
 		Notify: notify.Config{
 			Command: []string{}, On: []string{"deadline-at-risk", "deadline-missed", "checkpoint-unconfirmed", "preemption-stopped"},
@@ -135,6 +145,11 @@ func (s Site) Validate() error {
 	if d.Listen != "" {
 		bad(validListen(d.Listen), "daemon.listen %q is not address:port", d.Listen)
 		bad(d.NodeKeyFile != "", "daemon.listen needs daemon.node_key_file: reports are signed")
+	}
+	bad(s.Web.Listen == "" || validListen(s.Web.Listen) && loopback(s.Web.Listen),
+		"web.listen %q is not an address of the loopback such as 127.0.0.1:8321: the page has no passwords, put a proxy before it", s.Web.Listen)
+	for _, h := range s.Web.Hosts {
+		bad(h != "" && !strings.ContainsAny(h, "/: \t\n"), "web.hosts: %q is no host name", h)
 	}
 	bad((d.TLSCertFile == "") == (d.TLSKeyFile == ""), "daemon.tls_cert_file and tls_key_file go together")
 	bad(slices.Contains([]string{"debug", "info", "warn", "error"}, d.LogLevel), "daemon.log_level %q is none of debug, info, warn, error", d.LogLevel)
@@ -176,6 +191,13 @@ func validURL(s string) bool {
 		return u.Hostname() != "" && (u.Path == "" || u.Path == "/")
 	}
 	return false
+}
+
+// loopback says that nobody on another machine can connect there.
+func loopback(s string) bool {
+	host, _, err := net.SplitHostPort(s)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 func validListen(s string) bool {

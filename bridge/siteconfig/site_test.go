@@ -87,6 +87,9 @@ func TestParseFaults(t *testing.T) {
 			"f: notify.timeout 0s is not within 1s..5m",
 			"f: notify.repeat -1s is not within 0s..168h",
 			"f: notify.per_hour 0 is not within 1..10000"}, "\n")},
+		{"a page for everybody", "[web]\nlisten = \"0.0.0.0:8321\"\nhosts = [\"https://x\"]\n",
+			"f: web.listen \"0.0.0.0:8321\" is not an address of the loopback such as 127.0.0.1:8321: the page has no passwords, put a proxy before it\n" +
+				"f: web.hosts: \"https://x\" is no host name"},
 		{"zone", "[bridge]\nzone = \"Mars/Olympus\"\n", `f:2: bridge.zone: "Mars/Olympus" is no time zone such as "Europe/Berlin": unknown time zone Mars/Olympus`},
 		{"socket path too long", "[daemon]\ncontrol_socket = \"/" + strings.Repeat("a", 107) + "\"\n", "f: daemon.control_socket is longer than 99 bytes"},
 	} {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"unisched/bridge"
+	"unisched/bridge/ask"
 	"unisched/bridge/control"
 )
 
@@ -20,6 +21,7 @@ const staleAfter = time.Minute
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Is the daemon well, and what does it do?", Args: cobra.NoArgs,
+		Example: "  unisched status\n  watch -n 5 unisched status\n  unisched status -o json | jq .gpus",
 		Long: "Shows the daemon's last cycle. Exit code 3 when it is degraded: Slurm unreachable, snapshot suspect, view old,\n" +
 			"preemption stopped because preempted jobs do not come back.",
 		RunE: do(func(cmd *cobra.Command, _ []string) error {
@@ -107,6 +109,8 @@ func (a *app) jobsCommand() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use: "jobs", Short: "The jobs, one a line",
+		Long:    "Shows the jobs that UniSched steers: lease end, deadline and expected end as times from now. ! marks a job at risk, * one that is never preempted.",
+		Example: "  unisched jobs\n  unisched jobs --all\n  unisched jobs -o json | jq '.jobs[] | {ref, phase}'",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("jobs shows all of them; one alone: unisched job %s", args[0])
@@ -129,7 +133,7 @@ func (a *app) jobsCommand() *cobra.Command {
 
 func (a *app) jobs(jobs []bridge.JobView, all bool) {
 	t := table{head: []string{"JOB", "NAME", "USER", "CLASS", "PHASE", "GPUS", "LEASE", "DUE", "FINISH", ""},
-		bound: []int{20, 16, 8, 8, 10, 4, 7, 7, 7, 2}, flex: 1}
+		bound: []int{20, 40, 8, 8, 10, 4, 7, 7, 7, 2}, flex: 1}
 	hidden := 0
 	for _, j := range jobs {
 		if !all && !j.Phase.Ours() {
@@ -139,7 +143,7 @@ func (a *app) jobs(jobs []bridge.JobView, all bool) {
 		t.add(j.Ref, j.Name, j.User, shortClass(string(j.Class)), shortPhase(j.Phase), strconv.Itoa(j.GPUs), a.ahead(j.LeaseUntil),
 			a.ahead(lastDeadline(j)), a.ahead(finish(j)), note(j))
 	}
-	t.write(a.out)
+	a.print(&t)
 	if hidden > 0 {
 		fmt.Fprintf(a.out, "(%d unmanaged or ended: --all)\n", hidden)
 	}
@@ -178,45 +182,66 @@ func finish(j bridge.JobView) time.Time {
 	return j.Forecast
 }
 
-func lastDeadline(j bridge.JobView) time.Time {
-	if len(j.Tiers) == 0 {
-		return time.Time{}
-	}
-	return j.Tiers[len(j.Tiers)-1].At
-}
+func lastDeadline(j bridge.JobView) time.Time { return j.LastDeadline() }
 
 func (a *app) jobCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "job ID", Short: "One job in short", Args: cobra.ExactArgs(1),
-		RunE: do(func(cmd *cobra.Command, args []string) error { return a.one(cmd, args[0], a.job) }),
+		Use: "job ID", Short: "One job in short", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeJobs,
+		Example: "  unisched job 1234\n  unisched job 1234 -o json",
+		RunE: do(func(cmd *cobra.Command, args []string) error {
+			return one(a, cmd, args[0], control.PathJob, "", func(d control.Job) error {
+				if a.output == "table" {
+					a.job(d.Job)
+				}
+				return atRisk(d.Job)
+			})
+		}),
 	}
 }
 
 func (a *app) explainCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "explain ID", Short: "Why a job waits or runs, what is expected, and what was done to it", Args: cobra.ExactArgs(1),
-		Long: "Explains one job: Slurm's reason, ours, lease, forecast, deadline, estimate, events, and what was changed.\n" +
+	var quick bool
+	c := &cobra.Command{
+		Use: "explain ID", Short: "Why a job waits or runs, what is expected, and what would change it", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeJobs,
+		Long: "Explains one job: how it stands in one sentence, what Slurm says, what binds and what you can do about it, when it starts and ends and how likely it meets its\n" +
+			"deadlines, its leases, and what was done to it. For a job that waits, the daemon's planner also solves what a few changes would bring.\n" +
 			"Exit code 2 when its deadline is at risk or it can never run.",
-		RunE: do(func(cmd *cobra.Command, args []string) error { return a.one(cmd, args[0], a.explain) }),
+		Example: "  unisched explain 1234\n  unisched explain --quick 1234_5 -o json",
 	}
+	c.Flags().BoolVar(&quick, "quick", false, "without the what-ifs, which take a few seconds")
+	c.RunE = do(func(cmd *cobra.Command, args []string) error {
+		query := "?helps=1"
+		if quick {
+			query = ""
+		}
+		return one(a, cmd, args[0], control.PathExplain, query, func(x ask.Explanation) error {
+			if a.output == "table" {
+				a.explain(x)
+			}
+			return atRisk(x.Job)
+		})
+	})
+	return c
 }
 
-// one shows one job and turns what is at risk into the exit code.
-func (a *app) one(cmd *cobra.Command, ref string, show func(bridge.JobView)) error {
+// one shows one document about one job.
+func one[T any](a *app, cmd *cobra.Command, ref, path, query string, show func(T) error) error {
 	if err := control.CheckRef(ref); err != nil {
 		return coded{exitUsage, err}
 	}
-	return a.show(cmd, control.PathJob+url.PathEscape(ref), func(raw []byte) error {
-		d, err := decode[control.Job](raw)
+	return a.show(cmd, path+url.PathEscape(ref)+query, func(raw []byte) error {
+		doc, err := decode[T](raw)
 		if err != nil {
 			return err
 		}
-		if a.output == "table" {
-			show(d.Job)
-		}
-		if risk(d.Job) != "" {
-			return coded{exitRisk, nil}
-		}
-		return nil
+		return show(doc)
 	})
+}
+
+// atRisk turns what is at risk into the exit code.
+func atRisk(j bridge.JobView) error {
+	if risk(j) != "" {
+		return coded{exitRisk, nil}
+	}
+	return nil
 }

@@ -1,67 +1,50 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"unisched/bridge"
+	"unisched/bridge/ask"
 	"unisched/planner"
 )
 
-// risk says in words why a job will not do what its user wants, "" when nothing speaks against it.
-func risk(j bridge.JobView) string {
-	last := lastDeadline(j)
-	switch {
-	case j.Phase == bridge.Unmanaged || j.Phase == bridge.Released:
-		return ""
-	case j.Phase.Ended():
-		if j.Met != nil && *j.Met < 0 {
-			return "no deadline was met"
-		}
-		return ""
-	case j.Target.Reason.Code == planner.ReasonNeverFits:
-		return "no set of nodes of this cluster can ever hold it"
-	case j.Target.Reason.Code == planner.ReasonLate:
-		return "no deadline of it can be met any more"
-	case last.IsZero():
-		return ""
-	case j.Laxity < 0:
-		return fmt.Sprintf("even without a pause it would end %s after its last deadline", span(-j.Laxity))
-	case !j.Forecast.IsZero() && j.Forecast.After(last):
-		return fmt.Sprintf("the plan expects its end %s after its last deadline", span(j.Forecast.Sub(last)))
-	}
-	return ""
-}
+func risk(j bridge.JobView) string { return j.Risk() }
 
 func (a *app) title(j bridge.JobView) {
-	fmt.Fprintln(a.out, cut(clean(fmt.Sprintf("Job %s %q of %s, %s, run %d", j.Ref, j.Name, j.User, j.Class, j.Restart), false), width))
+	fmt.Fprintln(a.out, cut(clean(fmt.Sprintf("Job %s %q of %s, %s, run %d", j.Ref, j.Name, j.User, cmp.Or(string(j.Class), "not managed"), j.Restart), false), width))
 }
 
 func (a *app) job(j bridge.JobView) {
 	a.title(j)
-	item(a.out, "Slurm", "%s", slurmSays(j))
+	item(a.out, "Slurm", "%s", ask.SlurmSays(&j))
 	item(a.out, "UniSched", "%s", a.phase(j))
 	item(a.out, "Lease", "%s", a.lease(j))
 	a.outlook(j)
 	item(a.out, "Progress", "%s", progress(j))
 }
 
-// explain tells everything, in the order in which somebody asks: what Slurm says, what we say, what comes, what was.
-func (a *app) explain(j bridge.JobView) {
+// explain tells everything, in the order in which somebody asks: how it stands, what Slurm says, why, what comes, what would help, what was.
+func (a *app) explain(x ask.Explanation) {
+	j := x.Job
 	a.title(j)
-	item(a.out, "Slurm says", "%s", slurmSays(j))
+	item(a.out, "In short", "%s", x.Verdict)
+	item(a.out, "Slurm says", "%s", x.Slurm)
+	item(a.out, "Why", "%s", x.Cause.Text)
+	if x.Cause.Do != "" {
+		item(a.out, "To do", "%s", x.Cause.Do)
+	}
+	a.expected(x)
+	for i, h := range x.Helps {
+		item(a.out, label(i == 0, "What if"), "%s", helpText(h))
+	}
 	item(a.out, "UniSched", "%s", a.phase(j))
-	if why := binding(j); why != "" {
-		item(a.out, "Why", "%s", why)
-	}
-	if j.Blocked != "" {
-		item(a.out, "", "it cannot start: %s", j.Blocked)
-	}
+	item(a.out, "Lease", "%s", a.lease(j))
 	if j.NoPreempt != "" {
 		item(a.out, "", "it is not preempted: %s", j.NoPreempt)
 	}
-	item(a.out, "Lease", "%s", a.lease(j))
-	a.outlook(j)
 	if j.Phase.Ours() {
 		a.estimate(j.Estimate)
 		item(a.out, "Profile", "%s", profile(j.Profile))
@@ -73,41 +56,152 @@ func (a *app) explain(j bridge.JobView) {
 	for _, r := range j.Returns {
 		item(a.out, "", "run %d came back at iteration %d: %d were reached before, %d saved", r.Run, r.Resumed, r.Reached, r.Saved)
 	}
-	a.changed(j.Changed)
-	a.events(j.Events)
+	if x.Managed || j.Changed.Any() {
+		a.changed(j.Changed)
+	}
+	a.leases(x.Leases)
+	if x.Plan != "" {
+		made := ""
+		if !x.PlanMade.IsZero() {
+			made = ", made " + a.moment(x.PlanMade)
+		}
+		item(a.out, "Decided by", "plan %s%s", x.Plan, made)
+	}
+	a.happened(x.Audit)
 }
 
-// slurmWords explains the reasons that our own doing gives rise to, and the commonest others.
-var slurmWords = map[string]string{
-	"BeginTime":       "its begin time has not come",
-	"JobHeldAdmin":    "held by an operator",
-	"JobHeldUser":     "held by its user: `scontrol release` it",
-	"Dependency":      "waits for another job",
-	"Resources":       "waits for resources",
-	"Priority":        "others are before it in Slurm's order",
-	"Reservation":     "waits for its reservation",
-	"ReqNodeNotAvail": "a node that it needs is not available",
+// expected is when it starts and ends, and how that stands to its deadlines.
+func (a *app) expected(x ask.Explanation) {
+	j := x.Job
+	switch {
+	case !j.Ended.IsZero():
+		item(a.out, "Ended", "%s, %s", a.moment(j.Ended), j.Exit)
+	case x.Managed:
+		if x.Start != nil {
+			item(a.out, "Starts", "%s%s", about(x), a.between(*x.Start))
+		} else if !j.Phase.OnGPUs() {
+			item(a.out, "Starts", "not within the plan's horizon")
+		}
+		if x.Finish != nil {
+			item(a.out, "Ends", "%s%s", about(x), a.between(*x.Finish))
+		} else {
+			item(a.out, "Ends", "not within the plan's horizon")
+		}
+	}
+	for i, d := range x.Deadlines {
+		item(a.out, label(i == 0, "Deadline"), "%s", a.deadline(d))
+	}
+	if x.Risk != "" {
+		item(a.out, "At risk", "%s", x.Risk)
+	}
 }
 
-func slurmSays(j bridge.JobView) string {
-	s := j.SlurmState
-	if s == "" {
-		s = "nothing: the job is no longer shown"
+// about marks what lies beyond the plan's horizon.
+func about(x ask.Explanation) string {
+	if x.Beyond {
+		return "beyond the plan's horizon, about "
 	}
-	if j.SlurmReason == "" {
-		return s
+	return ""
+}
+
+func (a *app) between(m ask.Moment) string {
+	if m.Low.Equal(m.High) {
+		return a.moment(m.Mid)
 	}
-	s += " (" + j.SlurmReason + ")"
-	if w := slurmWords[j.SlurmReason]; w != "" {
-		s += ": " + w
+	return fmt.Sprintf("%s; 80 %%: in %s to %s", a.moment(m.Mid), a.ahead(m.Low), a.ahead(m.High))
+}
+
+func (a *app) deadline(d ask.Deadline) string {
+	s := fmt.Sprintf("%s, worth %g", a.moment(d.At), d.Value)
+	if d.Chance != nil {
+		s += ", chance " + chanceText(*d.Chance)
+	}
+	if d.Spare != nil {
+		if left := time.Duration(*d.Spare * float64(time.Second)); left >= 0 {
+			s += ", " + span(left) + " to spare"
+		} else {
+			s += ", missed by " + span(-left)
+		}
 	}
 	switch {
-	case j.SlurmReason == "BeginTime" && !j.Changed.Begin.IsZero():
-		s += "; UniSched set it, and renews it while the job waits"
-	case j.SlurmReason == "JobHeldAdmin" && j.Changed.Hold:
-		s += "; UniSched holds it inside a move, and lets go at its end"
+	case d.Met:
+		s += ", met"
+	case d.Counted:
+		s += ", the one counted on"
 	}
 	return s
+}
+
+// percent never claims certainty.
+func chanceText(p float64) string {
+	switch {
+	case p > 0.99:
+		return "over 99 %"
+	case p < 0.01:
+		return "under 1 %"
+	}
+	return fmt.Sprintf("%.0f %%", p*100)
+}
+
+func helpText(h ask.Help) string {
+	s := h.What + ": " + strings.TrimSuffix(h.Result, ".")
+	if h.Chance != nil {
+		s += ", chance " + chanceText(*h.Chance)
+	}
+	if !h.Better {
+		return s + " (no better)"
+	}
+	return s
+}
+
+// maxLeasesShown bounds the leases of one explanation.
+const maxLeasesShown = 12
+
+func (a *app) leases(leases []ask.Lease) {
+	first := true
+	if n := len(leases) - maxLeasesShown; n > 0 {
+		item(a.out, "Leases", "%d earlier ones: -o json", n)
+		leases, first = leases[n:], false
+	}
+	for i, l := range leases {
+		to, what := a.short(l.To), fmt.Sprintf("run %d", l.Run)
+		switch l.Kind {
+		case "now":
+			to = "now"
+		case "plan":
+			what = "planned"
+		}
+		if l.Profile {
+			what += ", measured"
+		}
+		item(a.out, label(i == 0 && first, "Leases"), "%s to %s on %s (%s)", a.short(l.From), to, l.Where, what)
+	}
+}
+
+// short writes an instant without its year and distance.
+func (a *app) short(t time.Time) string { return t.In(a.zone).Format("01-02 15:04:05") }
+
+// maxEventsShown bounds the events of one explanation.
+const maxEventsShown = 20
+
+// happened lists what was done, and how the journal and the log name it.
+func (a *app) happened(events []ask.Audit) {
+	if len(events) == 0 {
+		return
+	}
+	n := len(events) - maxEventsShown
+	if n > 0 {
+		item(a.out, "Happened", "%d earlier events: -o json", n)
+		events = events[n:]
+	}
+	for i, e := range events {
+		s := fmt.Sprintf("%s run %d %s", a.short(e.At), e.Run, e.What)
+		if e.Text != "" {
+			s += ": " + e.Text
+		}
+		item(a.out, label(i == 0 && n <= 0, "Happened"), "%s", s)
+	}
+	item(a.out, "Audit ids", "job.run@time, the last is %s; all of them: -o json", events[len(events)-1].ID)
 }
 
 func (a *app) phase(j bridge.JobView) string {
@@ -116,22 +210,6 @@ func (a *app) phase(j bridge.JobView) string {
 		s += " since " + a.moment(j.Since)
 	}
 	return s
-}
-
-// binding is the reason that decides, in words: the phase's own, then the plan's.
-func binding(j bridge.JobView) string {
-	var parts []string
-	if j.Why != "" {
-		parts = append(parts, j.Why)
-	}
-	if r := j.Target.Reason; j.Phase.Ours() && r.Code != "" {
-		text := r.Code
-		if r.Text != "" {
-			text += ": " + r.Text
-		}
-		parts = append(parts, text)
-	}
-	return strings.Join(parts, "; ")
 }
 
 func (a *app) lease(j bridge.JobView) string {
@@ -272,14 +350,4 @@ func (a *app) changed(c bridge.Changed) {
 		parts = []string{"nothing now"}
 	}
 	item(a.out, "We changed", "%s", strings.Join(parts, "; "))
-}
-
-func (a *app) events(events []bridge.Event) {
-	for i, e := range events {
-		s := fmt.Sprintf("%s run %d %s", e.At.In(a.zone).Format("01-02 15:04:05"), e.Run, e.What)
-		if e.Text != "" {
-			s += ": " + e.Text
-		}
-		item(a.out, label(i == 0, "Happened"), "%s", s)
-	}
 }

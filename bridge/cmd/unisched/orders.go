@@ -59,7 +59,7 @@ func (a *app) releaseCommand() *cobra.Command {
 	var all bool
 	var down time.Duration
 	c := &cobra.Command{
-		Use: "release [ID]", Short: "Give a job, or all, back to plain Slurm", Args: cobra.MaximumNArgs(1),
+		Use: "release [ID]", Short: "Give a job, or all, back to plain Slurm", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeJobs,
 		Long: "release ID and release --all ask the daemon; a released job is not taken up again.\n" +
 			"release --if-down D does nothing while the daemon's heartbeat is younger than D; else it undoes, from the journal, what the\n" +
 			"dead daemon left delayed, held or pinned. A timer runs it every half minute.",

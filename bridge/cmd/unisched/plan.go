@@ -41,6 +41,7 @@ func (a *app) planCommand() *cobra.Command {
 			return a.dryRun(cmd, file, why, planner.JobID(job))
 		}),
 	}
+	c.AddCommand(a.planDiffCommand())
 	c.Flags().BoolVar(&dry, "dry-run", false, "make a plan now and carry it out nowhere")
 	c.Flags().StringVar(&file, "snapshot", "", "plan from a stored snapshot (`file`, - for standard input); implies --dry-run")
 	c.Flags().BoolVar(&why, "explain", false, "why each job runs or waits; implies --dry-run")
@@ -211,14 +212,18 @@ func (a *app) plan(p planner.Plan) {
 		fmt.Fprintln(a.out, "No plan yet: the daemon plans at the next unit boundary.")
 		return
 	}
-	item(a.out, "Plan", "%s, made %s", p.ID, a.moment(p.Now))
+	made := p.Made // rounds come a little after the boundary for which they plan
+	if made.IsZero() {
+		made = p.Now
+	}
+	item(a.out, "Plan", "%s, made %s", p.ID, a.moment(made))
 	solver := p.Solver.Status
 	if p.Solver.Error != "" {
 		solver += " (" + p.Solver.Error + ")"
 	}
 	item(a.out, "Found by", "%s, objective %.4g, margin %.4g; solver: %s", p.Candidate, p.Objective, p.Margin, solver)
 	t := table{head: []string{"RANK", "RUN", "DECIDES", "WHERE", "LEASE", "START", "FINISH", "REASON"},
-		bound: []int{4, 20, 7, 24, 7, 7, 7, 12}, flex: 3}
+		bound: []int{4, 20, 7, 60, 7, 7, 7, 12}, flex: 3}
 	for _, e := range p.Entries {
 		where := "-"
 		if len(e.Placement) > 0 {
@@ -227,5 +232,5 @@ func (a *app) plan(p planner.Plan) {
 		t.add(strconv.Itoa(e.Rank), e.Run.String(), string(e.Decision), where, a.ahead(e.LeaseUntil), a.ahead(e.StartBy), a.ahead(e.Finish),
 			e.Reason.Code)
 	}
-	t.write(a.out)
+	a.print(&t)
 }

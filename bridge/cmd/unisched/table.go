@@ -7,13 +7,15 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"unisched/bridge"
 )
 
 // width is what tables keep to.
 const width = 80
 
-// clean makes text from users and from Slurm harmless for a terminal: control characters and broken UTF-8 become '?'. Colour is never
-// used, so that nothing needs a switch for it.
+// clean makes text from users and from Slurm harmless for a terminal: control characters and broken UTF-8 become '?'. Colour is used
+// by gantt alone, on a terminal.
 func clean(s string, lines bool) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -67,11 +69,21 @@ type table struct {
 	bound []int
 	flex  int
 	rows  [][]string
+	wide  int // columns to keep to, 0: width
+}
+
+// print writes a table as wide as the terminal.
+func (a *app) print(t *table) {
+	t.wide = a.columnsOf()
+	t.write(a.out)
 }
 
 func (t *table) add(cellsOf ...string) { t.rows = append(t.rows, cellsOf) }
 
 func (t *table) write(w io.Writer) {
+	if t.wide == 0 {
+		t.wide = width
+	}
 	widths := make([]int, len(t.head))
 	for i := range t.head {
 		widths[i] = columns(t.head[i])
@@ -83,7 +95,7 @@ func (t *table) write(w io.Writer) {
 	for _, n := range widths {
 		total += n
 	}
-	widths[t.flex] = max(3, widths[t.flex]-max(0, total-width))
+	widths[t.flex] = max(3, widths[t.flex]-max(0, total-max(t.wide, 40)))
 	line := func(cells []string) {
 		var b strings.Builder
 		for i, c := range cells {
@@ -134,22 +146,7 @@ func head(s string, n int) string {
 	return s
 }
 
-// span writes a duration in at most two units: 3h05m, 4m10s, 2d03h.
-func span(d time.Duration) string {
-	if d < 0 {
-		return "-" + span(-d)
-	}
-	d = d.Round(time.Second)
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
-}
+func span(d time.Duration) string { return bridge.Span(d) }
 
 // moment writes an instant in the user's zone with how far it is from now.
 func (a *app) moment(t time.Time) string {
@@ -161,7 +158,16 @@ func (a *app) moment(t time.Time) string {
 	if d < 0 {
 		rel = span(-d) + " ago"
 	}
-	return fmt.Sprintf("%s (%s)", t.In(a.zone).Format("2006-01-02 15:04:05 MST"), rel)
+	return fmt.Sprintf("%s (%s)", a.stamp(t), rel)
+}
+
+// stamp writes an instant in the user's zone, with that zone's offset.
+func (a *app) stamp(t time.Time) string {
+	t = t.In(a.zone)
+	if name, _ := t.Zone(); name == "UTC" {
+		return t.Format("2006-01-02 15:04:05 UTC")
+	}
+	return t.Format("2006-01-02 15:04:05 -07:00")
 }
 
 // ahead writes how far an instant lies ahead, for tables.

@@ -35,6 +35,7 @@ func view() *bridge.View {
 				Tiers:    []planner.Tier{{At: in(6 * time.Hour), Value: 100}},
 				Target:   bridge.Target{Decision: planner.Keep, Placement: share("n1", 4), Reason: planner.Reason{Code: planner.ReasonRuns, Text: "holds a lease and keeps it"}},
 				Estimate: estimate, Forecast: in(50 * time.Minute), ForecastLow: in(46 * time.Minute), ForecastHigh: in(58 * time.Minute), Laxity: 5*time.Hour + 10*time.Minute, Iter: 1200, SavedIter: 1100, Preemptions: 1,
+				Stays:      []bridge.Stay{{From: in(-50 * time.Minute), To: in(-30 * time.Minute), Placement: share("n2", 4)}, {Run: 1, From: in(-10 * time.Minute), Placement: share("n1", 4)}},
 				GPUSeconds: 7200, Stop: "after 9000 iterations", Profile: bridge.Profile{Done: true, Note: "1+2+2"},
 				Forecasts: []estimator.Forecast{{Job: 12, Class: planner.Strict, GPUs: 4, At: in(-time.Minute), Left: planner.Exactly(3000), Ran: 540}},
 				Returns:   []bridge.Return{{Run: 1, Reached: 1100, Saved: 1100, Resumed: 1100}}, Changed: bridge.Changed{Nice: true, NiceIs: 100},
@@ -59,7 +60,9 @@ func view() *bridge.View {
 		},
 		LastPlan: planner.Plan{
 			Schema: 1, ID: "p812", Now: in(-2 * time.Minute), Unit: 5 * time.Minute, Candidate: "milp", Objective: 123.4, Margin: 5.6,
-			Solver: planner.SolverStats{Status: "optimal"},
+			Solver: planner.SolverStats{Status: "optimal"}, Made: in(-115 * time.Second),
+			Leases: []planner.Lease{{Run: planner.Run{Job: 12, Restart: 1}, From: in(-2 * time.Minute), Until: in(48 * time.Minute), Placement: share("n1", 4)},
+				{Run: planner.Run{Job: 1235}, From: in(63 * time.Minute), Until: in(103 * time.Minute), Placement: planner.NewPlacement(planner.Share{Node: "n1", GPUs: 4}, planner.Share{Node: "n2", GPUs: 4})}},
 			Entries: []planner.Entry{
 				{Run: planner.Run{Job: 12, Restart: 1}, Decision: planner.Keep, Placement: share("n1", 4), LeaseUntil: in(3 * time.Minute), Rank: 1,
 					Finish: in(50 * time.Minute), Reason: planner.Reason{Code: planner.ReasonRuns}},
@@ -67,6 +70,13 @@ func view() *bridge.View {
 					planner.Share{Node: "node-with-a-long-name-02", GPUs: 4}), LeaseUntil: in(5 * time.Minute), Rank: 2, Reason: planner.Reason{Code: planner.ReasonStarts}},
 			},
 		},
+		Before: planner.Plan{Schema: 1, ID: "p811", Now: in(-7 * time.Minute), Made: in(-7*time.Minute + 2*time.Second), Unit: 5 * time.Minute, Candidate: "milp",
+			Entries: []planner.Entry{
+				{Run: planner.Run{Job: 9}, Decision: planner.Keep, Placement: share("n2", 2)},
+				{Run: planner.Run{Job: 12, Restart: 1}, Decision: planner.Keep, Placement: share("n1", 4), Finish: in(43 * time.Minute)},
+				{Run: planner.Run{Job: 1234}, Decision: planner.Wait},
+			}},
+		Nodes:    []bridge.NodeView{{Name: "n1", GPUs: 4, Usable: true, Managed: 4}, {Name: "n2", GPUs: 4, Usable: true, Managed: 1}, {Name: "n10", GPUs: 4, Why: "drained: a fan\x1b[31m"}},
 		Snapshot: planner.Snapshot{Schema: 1, Now: noon, Unit: 5 * time.Minute, SLOUnits: 2},
 	}
 }

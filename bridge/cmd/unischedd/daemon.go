@@ -16,12 +16,14 @@ import (
 	"github.com/rs/zerolog"
 
 	"unisched/bridge"
+	"unisched/bridge/ask"
 	"unisched/bridge/control"
 	"unisched/bridge/journal"
 	"unisched/bridge/nodes"
 	"unisched/bridge/siteconfig"
 	"unisched/hooks/progress"
 	"unisched/planner/lease"
+	"unisched/planner/milp"
 	"unisched/planner/milp/highs"
 	"unisched/slurm"
 )
@@ -126,9 +128,13 @@ func (d daemon) run(ctx context.Context) error {
 	if err != nil {
 		d.log.Warn().Err(err).Msg("some operators are unknown here and get no rights")
 	}
-	start("control socket", func() error {
-		return control.Server{View: d.body.View, Order: d.body.Order, Operator: func(uid uint32) bool { return operators[uid] }, Mounts: d.watch.mounts()}.Serve(servers, ctl)
-	})
+	api := control.Server{View: d.body.View, Order: d.body.Order, Operator: func(uid uint32) bool { return operators[uid] }, Asker: newAsker(d.site), Mounts: d.watch.mounts()}
+	start("control socket", func() error { return api.Serve(servers, ctl) })
+	if err := d.startPage(servers, start, api); err != nil {
+		closeServers()
+		group.Wait()
+		return err
+	}
 	if d.listener != nil {
 		ln, cfg, err := openListener(d.site.Daemon)
 		if err != nil {
@@ -180,6 +186,25 @@ func (d daemon) serveMetrics(ctx context.Context, start func(what string, serve 
 	context.AfterFunc(ctx, func() { srv.Close() })
 	d.log.Info().Str("address", ln.Addr().String()).Msg("metrics for Prometheus")
 	start("metrics", func() error { return closed(srv.Serve(ln)) })
+	return nil
+}
+
+// newAsker makes the planner of what-if questions, apart from the loop's and with a solver of its own.
+func newAsker(site siteconfig.Site) *ask.Asker {
+	return &ask.Asker{Config: site.Lease(time.Now), Solve: func() milp.Solver { return highs.New(highs.Options{}) }, Clock: wallClock}
+}
+
+// startPage serves the page on TCP when the site asks for it.
+func (d daemon) startPage(ctx context.Context, start func(string, func() error), api control.Server) error {
+	if d.site.Web.Listen == "" {
+		return nil
+	}
+	ln, err := net.Listen("tcp", d.site.Web.Listen)
+	if err != nil {
+		return fmt.Errorf("web.listen: %w", err)
+	}
+	d.log.Info().Str("address", ln.Addr().String()).Msg("serving the page")
+	start("page", func() error { return api.ServeWeb(ctx, ln, d.site.Web.Hosts) })
 	return nil
 }
 

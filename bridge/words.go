@@ -1,0 +1,78 @@
+package bridge
+
+import (
+	"fmt"
+	"time"
+
+	"unisched/planner"
+)
+
+// Span writes a duration in at most two units: 3h05m, 4m10s, 2d03h.
+func Span(d time.Duration) string {
+	if d < 0 {
+		return "-" + Span(-d)
+	}
+	d = d.Round(time.Second)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+// LastDeadline is the last of the job's deadlines, zero when it has none.
+func (j *JobView) LastDeadline() time.Time {
+	if len(j.Tiers) == 0 {
+		return time.Time{}
+	}
+	return j.Tiers[len(j.Tiers)-1].At
+}
+
+// Due is the deadline that counts now: the one met, the one that the plan counts on, else the first that is still ahead, else the last. Zero: it has none.
+func (j *JobView) Due() time.Time {
+	switch n := len(j.Tiers); {
+	case n == 0:
+		return time.Time{}
+	case j.Met != nil && *j.Met >= 0 && *j.Met < n:
+		return j.Tiers[*j.Met].At
+	case j.Target.Decision != "" && j.Target.Tier >= 0 && j.Target.Tier < n && !j.Phase.Ended():
+		return j.Tiers[j.Target.Tier].At
+	case j.Phase.Ended() || j.Forecast.IsZero():
+		return j.Tiers[n-1].At
+	}
+	for _, t := range j.Tiers {
+		if !t.At.Before(j.Forecast) {
+			return t.At
+		}
+	}
+	return j.LastDeadline()
+}
+
+// Risk says in words why a job will not do what its user wants, "" when nothing speaks against it.
+func (j *JobView) Risk() string {
+	last := j.LastDeadline()
+	switch {
+	case j.Phase == Unmanaged || j.Phase == Released:
+		return ""
+	case j.Phase.Ended():
+		if j.Met != nil && *j.Met < 0 {
+			return "no deadline was met"
+		}
+		return ""
+	case j.Target.Reason.Code == planner.ReasonNeverFits:
+		return "no set of nodes of this cluster can ever hold it"
+	case j.Target.Reason.Code == planner.ReasonLate:
+		return "no deadline of it can be met any more"
+	case last.IsZero():
+		return ""
+	case j.Laxity < 0:
+		return fmt.Sprintf("even without a pause it would end %s after its last deadline", Span(-j.Laxity))
+	case !j.Forecast.IsZero() && j.Forecast.After(last):
+		return fmt.Sprintf("the plan expects its end %s after its last deadline", Span(j.Forecast.Sub(last)))
+	}
+	return ""
+}
