@@ -32,11 +32,15 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 		}
 		b.followJob(now, rec, job)
 	}
+	b.endStandstills(now)
 	for _, id := range b.ids() {
+		rec := b.records[id]
+		if !rec.LostSince.IsZero() && (!rec.Phase.Ended() || now.Sub(rec.LostSince) >= b.cfg.returnWithin()) {
+			b.judgeLost(now, rec)
+		}
 		if present[id] {
 			continue
 		}
-		rec := b.records[id]
 		if rec.Phase.Ended() || rec.Phase == Unmanaged || rec.Phase == Released {
 			b.bury(rec)
 			continue
@@ -44,7 +48,6 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 		// Slurm forgets a job MinJobAge after its end: it ended while nobody was looking.
 		b.end(now, rec, Completed, now, endUnseen)
 	}
-	b.watchLost(now)
 }
 
 // endUnseen is the exit of a job that ended while nobody was looking: neither when nor how is known.
