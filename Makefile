@@ -33,6 +33,8 @@ unit: ## unit tests, with the race detector; then the sweeps and the long runs o
 	go test -race -short -count=1 -timeout 20m $(PKGS)
 	go test -count=1 -timeout 20m -run 'Scenario|SameSeed|EveryPolicy' ./bridge ./bridge/sim
 
+# The PyTorch example runs in the cluster of the tests.
+test-e2e: export UNISCHED_CLUSTER_EXTRA := python3-torch
 test-e2e: build ## the main scenarios on a real Slurm (SLURM=24.11 or 26.05)
 	contrib/ci/needs cluster
 	contrib/testcluster/cluster bootstrap --slurm $(SLURM)

@@ -118,7 +118,7 @@ func (b *Bridge) unmanageable(job slurm.Job, wish comment.Wish) error {
 // planProfile decides whether and how a new job is measured (system: profiling takes at most two GPUs).
 func (b *Bridge) planProfile(rec *Record, job slurm.Job) {
 	p := &rec.Profile
-	shapes := b.shapes(rec, job)
+	shapes := b.shapesOf(rec)
 	limit := job.TimeLimit
 	switch {
 	case b.cfg.ProfilePartition == "":
@@ -137,6 +137,7 @@ func (b *Bridge) planProfile(rec *Record, job slurm.Job) {
 		p.Note = "shorter than two units"
 	case slices.ContainsFunc(shapes, func(s planner.Shape) bool { return s.GPUs() <= 1 }):
 		p.Note = "its first lease is its profile"
+		p.FirstLease = len(shapes) == 1 && shapes[0].GPUs() == 1
 	case !reshapable(rec.Original):
 		p.Note = "asks for GPUs per task or socket: measured in its first lease"
 	default:

@@ -85,8 +85,9 @@ type Bridge struct {
 	parts Parts
 
 	records map[slurm.JobID]*Record
-	order   []slurm.JobID // of records; nil: to be made
-	past    []*Record     // ended, no longer in Slurm: kept for their people, bounded
+	order   []*Record // records by id; nil: to be made
+	turned  []*Record // the same, from another one on
+	past    []*Record // ended, no longer in Slurm: kept for their people, bounded
 	lore    lore
 	early   []progress.JobReport // of runs that Slurm has not shown yet
 	audit   []journal.Entry      // results to be written with the next records
@@ -105,11 +106,13 @@ type Bridge struct {
 	blind    bool                   // it has lasted too long: every job is given back
 	quiet    int                    // cycles during which nothing disruptive is done
 	paused   bool
-	handsOff bool      // no daemon runs: on nobody is acted, whatever was changed is given back at once
-	boundary time.Time // the last unit boundary that had its round
-	rounded  time.Time // the last round
-	wake     string    // why the next round should come early
-	freeGPUs int       // at the last look
+	handsOff bool                 // no daemon runs: on nobody is acted, whatever was changed is given back at once
+	boundary time.Time            // the last unit boundary that had its round
+	rounded  time.Time            // the last round
+	wake     string               // why the next round should come early
+	freeGPUs int                  // at the last look
+	limits   map[string]limitMemo // limits of Slurm found by trying, by the group that shares them
+	perNode  map[string]int       // largest node by partition, of the newest snapshot
 	plan     planner.Plan
 	snapshot planner.Snapshot
 	counts   ActionCounts

@@ -15,10 +15,7 @@ import (
 // must leave; requeues; starts in plan order, also of those whose GPUs are still held by a job that must leave; and only then the signals. A
 // job that saves fast is gone within milliseconds of its signal, and what it frees must find its heir already waiting, ahead of every plain job.
 func (b *Bridge) act(ctx context.Context, now time.Time) error {
-	c := &cycle{b: b, now: now, left: b.cfg.MaxActions, jobs: make(map[slurm.JobID]*slurm.Job, len(b.seen.Jobs))}
-	for i := range b.seen.Jobs {
-		c.jobs[b.seen.Jobs[i].ID] = &b.seen.Jobs[i]
-	}
+	c := &cycle{b: b, now: now, left: b.cfg.MaxActions}
 	c.count()
 	for _, p := range []pass{giveBack, hold, requeue} {
 		if err := c.each(ctx, p); err != nil {
@@ -36,9 +33,8 @@ func (b *Bridge) act(ctx context.Context, now time.Time) error {
 type pass func(*cycle, *Record, slurm.Job) []Action
 
 func (c *cycle) each(ctx context.Context, p pass) error {
-	for _, id := range c.b.ids() {
-		if job, ok := c.jobs[id]; ok {
-			rec := c.b.records[id]
+	for _, rec := range c.b.known() {
+		if job, ok := c.job(rec); ok {
 			if err := c.apply(ctx, rec, p(c, rec, *job)...); err != nil {
 				return err
 			}
@@ -51,19 +47,21 @@ func (c *cycle) each(ctx context.Context, p pass) error {
 type cycle struct {
 	b       *Bridge
 	now     time.Time
-	left    int // writes
-	jobs    map[slurm.JobID]*slurm.Job
+	left    int            // writes
 	saving  int            // checkpoints in progress
 	loading int            // starts without a sign of life
 	free    map[string]int // GPUs free now by node, less what starting jobs will take
 	soon    map[string]int // and those of jobs that are writing their checkpoint or completing
 }
 
+// job is what this cycle's snapshot shows of a record.
+func (c *cycle) job(rec *Record) (*slurm.Job, bool) { return rec.shown, rec.shownIn == c.b.cycle }
+
 // count finds out what is in progress and which GPUs are free.
 func (c *cycle) count() {
 	c.free, c.soon, c.saving, c.loading = map[string]int{}, map[string]int{}, 0, 0
 	for _, n := range c.b.seen.Nodes {
-		if n.Usable {
+		if _, wakes := n.Power(); n.Usable || wakes {
 			c.free[n.Name] = n.TotalGPUs()
 		}
 	}
@@ -81,8 +79,8 @@ func (c *cycle) count() {
 			}
 		}
 	}
-	for _, id := range c.b.ids() {
-		switch rec := c.b.records[id]; rec.Phase {
+	for _, rec := range c.b.known() {
+		switch rec.Phase {
 		case Starting:
 			c.take(rec.Target.Placement)
 			c.loading++
@@ -273,6 +271,9 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 		why = "somebody else got its GPUs"
 	}
 	rec.BlockedTill = c.now
+	if !gone && !held && limitReason(job.Reason) {
+		c.b.learnLimit(c.now, job)
+	}
 	if !gone {
 		rec.BlockedTill, rec.Blocked = c.now.Add(max(3*c.b.cfg.Poll, backoff(rec.StartFailures))), why
 		rec.StartFailures++
@@ -336,9 +337,8 @@ func requeue(c *cycle, rec *Record, job slurm.Job) []Action {
 func (c *cycle) starts(ctx context.Context) error {
 	b := c.b
 	var chosen, waiting []*Record
-	for _, id := range b.ids() {
-		rec := b.records[id]
-		job, ok := c.jobs[id]
+	for _, rec := range b.known() {
+		job, ok := c.job(rec)
 		waits := rec.Phase == Waiting || rec.Phase == Admitted || rec.Phase == Requeueing
 		if !ok || !waits || job.State != slurm.StatePending || job.HasFlag(slurm.FlagCompleting) || !b.acts(rec) {
 			continue
@@ -394,7 +394,7 @@ func (c *cycle) tooSoon(rec *Record) bool {
 // delays renews the begin time of waiting jobs when half of it has passed. A job that is blocked by something else is left alone.
 func (c *cycle) delays(ctx context.Context, waiting []*Record) error {
 	for _, rec := range waiting {
-		job := c.jobs[rec.Job]
+		job := rec.shown
 		if rec.Blocked != "" && !c.now.Before(rec.BlockedTill) || job.Held {
 			continue
 		}

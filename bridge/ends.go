@@ -127,7 +127,7 @@ func (b *Bridge) runOver(now time.Time, rec *Record, at time.Time) {
 	if !run.Start.IsZero() && at.After(run.Start) {
 		rec.GPUSeconds += at.Sub(run.Start).Seconds() * float64(rec.Placement.GPUs())
 		rec.LastOnGPUs = at
-		rec.Stays = keep(rec.Stays, maxStays, Stay{rec.Restart, run.Start, at, rec.Placement, run.Profile})
+		rec.Stays = keep(rec.Stays, maxStays, Stay{rec.Restart, run.Start, at, rec.Placement, run.Profile, rec.Phase == Checkpointing && !run.Profile})
 	}
 	if rec.Phase == Checkpointing && run.answered() {
 		b.counts.CheckpointsConfirmed++

@@ -14,9 +14,9 @@ import (
 // follow brings the records in line with what Slurm shows: admits new jobs, follows the phases of the known ones, and ends
 // those that are over. Slurm's word always wins.
 func (b *Bridge) follow(now time.Time, s slurm.State) {
-	present := make(map[slurm.JobID]bool, len(s.Jobs))
-	for _, job := range s.Jobs {
-		present[job.ID] = true
+	b.forgetLimits(now)
+	for i := range s.Jobs {
+		job := s.Jobs[i]
 		rec := b.records[job.ID]
 		if rec != nil && !rec.same(job) {
 			b.log(now, "warn", "job-id-reused", job.ID, "job %d is another job than the one we knew (user id %d, submitted %s)",
@@ -31,14 +31,14 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 			b.takeUp(rec)
 		}
 		b.followJob(now, rec, job)
+		rec.shown, rec.shownIn = &s.Jobs[i], b.cycle
 	}
 	b.endStandstills(now)
-	for _, id := range b.ids() {
-		rec := b.records[id]
+	for _, rec := range b.known() {
 		if !rec.LostSince.IsZero() && (!rec.Phase.Ended() || now.Sub(rec.LostSince) >= b.cfg.returnWithin()) {
 			b.judgeLost(now, rec)
 		}
-		if present[id] {
+		if rec.shownIn == b.cycle {
 			continue
 		}
 		if rec.Phase.Ended() || rec.Phase == Unmanaged || rec.Phase == Released {
@@ -53,19 +53,17 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 // endUnseen is the exit of a job that ended while nobody was looking: neither when nor how is known.
 const endUnseen = "no longer known to Slurm"
 
-// ids are the known jobs in order: ranging over the map never decides anything.
-func (b *Bridge) ids() []slurm.JobID {
+// known are the records in order of their ids: ranging over the map never decides anything.
+func (b *Bridge) known() []*Record {
 	if b.order == nil { // takeUp and bury drop it; those who range over the old list keep it whole
-		b.order = slices.Sorted(maps.Keys(b.records))
+		b.order = slices.SortedFunc(maps.Values(b.records), func(x, y *Record) int { return cmp.Compare(x.Job, y.Job) })
 	}
 	return b.order
 }
 
 // takeUp adds a record.
 func (b *Bridge) takeUp(rec *Record) {
-	if b.records[rec.Job] == nil {
-		b.order = nil
-	}
+	b.order = nil
 	b.records[rec.Job] = rec
 }
 
@@ -311,8 +309,8 @@ func (b *Bridge) rouseWhenFreed() {
 	if b.freeGPUs <= before {
 		return
 	}
-	for _, id := range b.ids() {
-		if p := b.records[id].Phase; p == Waiting || p == Admitted || p == Requeueing {
+	for _, rec := range b.known() {
+		if p := rec.Phase; p == Waiting || p == Admitted || p == Requeueing {
 			b.rouse("GPUs came free")
 			return
 		}

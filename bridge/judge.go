@@ -40,4 +40,5 @@ func (b *Bridge) judge(now time.Time, s slurm.State) {
 		b.log(now, "info", "slurm-back", 0, "Slurm answers again")
 	}
 	b.suspect, b.trouble, b.seen = why, "", s
+	clear(b.perNode)
 }

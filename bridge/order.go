@@ -103,9 +103,8 @@ func (b *Bridge) obey(now time.Time, o Order) (string, error) {
 
 func (b *Bridge) obeyRelease(now time.Time, o Order) (string, error) {
 	n := 0
-	for _, id := range b.ids() {
-		rec := b.records[id]
-		if o.Job != 0 && id != o.Job || !rec.Phase.Ours() || rec.Releasing {
+	for _, rec := range b.known() {
+		if o.Job != 0 && rec.Job != o.Job || !rec.Phase.Ours() || rec.Releasing {
 			continue
 		}
 		rec.Releasing = true
@@ -126,8 +125,7 @@ func (b *Bridge) obeyRelease(now time.Time, o Order) (string, error) {
 
 // finishReleases closes the records of released jobs on which nothing of ours is left.
 func (b *Bridge) finishReleases(now time.Time) {
-	for _, id := range b.ids() {
-		rec := b.records[id]
+	for _, rec := range b.known() {
 		if rec.Releasing && rec.Phase.Ours() && !rec.Changed.Any() && !slices.Contains([]Phase{Checkpointing, Requeueing, Profiling}, rec.Phase) {
 			rec.enter(now, Released, "released by order")
 		}

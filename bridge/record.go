@@ -100,6 +100,11 @@ type Record struct {
 	dirty bool
 	made  madeFrom // of Estimate
 	left  leftTime // derived from Estimate
+	// shown is the job as the snapshot of cycle shownIn has it; shapes are those of shapeKey.
+	shown    *slurm.Job
+	shownIn  int64
+	shapes   []planner.Shape
+	shapeKey shapeKey
 }
 
 // Original holds the values to restore: the job as its user submitted it.
@@ -137,6 +142,8 @@ type Profile struct {
 	Steps []planner.Shape `json:"steps,omitempty"` // still to be measured, in order
 	Done  bool            `json:"done,omitempty"`
 	Note  string          `json:"note,omitempty"` // why there was none, or how it ended
+	// FirstLease says that the first lease is the profile: of a job that needs one GPU anyway.
+	FirstLease bool `json:"first_lease,omitempty"`
 }
 
 // Needed reports whether the job still waits for a profile run.
@@ -183,6 +190,7 @@ type Stay struct {
 	To        time.Time         `json:"to,omitzero"` // zero: still there
 	Placement planner.Placement `json:"placement"`
 	Profile   bool              `json:"profile,omitempty"`
+	Cut       bool              `json:"cut,omitempty"` // the plan ended it
 }
 
 // clockSkew is what the clocks of nodes may be behind ours.

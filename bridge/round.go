@@ -57,8 +57,8 @@ func (b *Bridge) round(ctx context.Context, now, at time.Time) {
 
 // keepAll takes back every decision that has not been carried out.
 func (b *Bridge) keepAll() {
-	for _, id := range b.ids() {
-		if rec := b.records[id]; rec.Phase != Starting {
+	for _, rec := range b.known() {
+		if rec.Phase != Starting {
 			rec.Target = Target{}
 		}
 	}

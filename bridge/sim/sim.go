@@ -163,7 +163,7 @@ const patience = 7 * 24 * time.Hour
 func (w *world) bridgeConfig() bridge.Config {
 	c := bridge.Defaults()
 	c.Stage, c.Unit, c.SLOUnits, c.Poll, c.Delay = bridge.StageStrict, w.cfg.Unit, w.cfg.SLOUnits, w.cfg.Poll, longDelay
-	c.ViewEvery = 24 * time.Hour // nobody looks
+	c.ViewEvery, c.NoForecasts = 24*time.Hour, true // nobody looks
 	c.Partitions, c.ProfilePartition, c.ProfileTime = []string{partition}, profiling, w.cfg.Profile
 	if w.cfg.Profile <= 0 {
 		c.ProfilePartition = ""

@@ -214,6 +214,14 @@ var fields = []field{
 	list("planner.account_weights", func(s *Site) *[]string { return &s.Bridge.AccountWeights }),
 	list("planner.qos_weights", func(s *Site) *[]string { return &s.Bridge.QOSWeights }),
 	real("planner.reward_ratio", func(s *Site) *float64 { return &s.Planner.RewardRatio }),
+	whole("planner.max_preemptions_per_hour", func(s *Site) *int { return &s.Bridge.MaxPreemptionsPerHour }),
+	whole("planner.max_job_preemptions_per_hour", func(s *Site) *int { return &s.Bridge.MaxJobPreemptionsPerHour }),
+	span("planner.resume_timeout", func(s *Site) *time.Duration { return &s.Bridge.ResumeTimeout }),
+	span("planner.suspend_timeout", func(s *Site) *time.Duration { return &s.Bridge.SuspendTimeout }),
+	span("planner.min_run", func(s *Site) *time.Duration { return &s.Bridge.MinRun }),
+	span("planner.share_half_life", func(s *Site) *time.Duration { return &s.Bridge.ShareHalfLife }),
+
+	text("topology.file", func(s *Site) *string { return &s.TopologyFile }),
 
 	text("metrics.listen", func(s *Site) *string { return &s.Metrics.Listen }),
 

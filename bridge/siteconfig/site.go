@@ -30,8 +30,10 @@ type Site struct {
 	Slurm   Slurm
 	Daemon  Daemon
 	Planner Planner
-	Metrics Metrics
-	Notify  notify.Config
+	// TopologyFile describes the network of a cluster whose nodes do not, in the syntax of topology.conf. Empty: none.
+	TopologyFile string
+	Metrics      Metrics
+	Notify       notify.Config
 }
 
 // Metrics says where Prometheus may ask besides the control socket.
@@ -134,13 +136,12 @@ func (s Site) Validate() error {
 	bad((d.TLSCertFile == "") == (d.TLSKeyFile == ""), "daemon.tls_cert_file and tls_key_file go together")
 	bad(slices.Contains([]string{"debug", "info", "warn", "error"}, d.LogLevel), "daemon.log_level %q is none of debug, info, warn, error", d.LogLevel)
 
+	bad(s.TopologyFile == "" || filepath.IsAbs(s.TopologyFile), "topology.file %q is not absolute", s.TopologyFile)
 	p := s.Planner
 	bad(p.SolverLimit >= 10*time.Millisecond && p.SolverLimit <= s.Bridge.Unit, "planner.solver_limit %v is not within 10ms..bridge.unit", p.SolverLimit)
 	bad(p.RewardRatio >= 1 && p.RewardRatio <= 1e6, "planner.reward_ratio %v is not within 1..1e6", p.RewardRatio)
 	bad(s.Metrics.Listen == "" || validListen(s.Metrics.Listen), "metrics.listen %q is not address:port", s.Metrics.Listen)
-	for _, err := range validNotify(s.Notify) {
-		errs = append(errs, err)
-	}
+	errs = append(errs, validNotify(s.Notify)...)
 	if err := s.Bridge.Validate(); err != nil {
 		for _, e := range split(err) {
 			errs = append(errs, fmt.Errorf("bridge.%w", e))

@@ -60,7 +60,7 @@ func (in *instance) ways(j *job) []way {
 
 // worthMoving reports whether a running job could gain enough by moving for moves to be in the model at all.
 func (in *instance) worthMoving(j *job) bool {
-	return j.Blocked == "" && j.curr.phi < 0.9 && j.n > 2
+	return j.Blocked == "" && (j.curr.phi < 0.9 || j.Elastic) && j.n > 2 // an elastic job may also give GPUs away
 }
 
 // homePool is the pool of a running job's nodes, -1 when it runs outside all of its pools.
@@ -97,8 +97,8 @@ func (in *instance) columns(j *job) {
 		earn, holds := in.earn(j, w), w.kind != wait && (j.Foreign || !j.Preemptible)
 		for _, t := range tiers {
 			if w.finish <= j.due[t] {
-				value := reward.Weight(*j.Job) * j.reaches() * in.cfg.Reward.Tier(j.Tiers[t].Value)
-				j.cols = append(j.cols, column{w.kind, w.opt, t, value*in.trust(w, j.due[t]) + earn, value, w.gpus, w.pool, w.left, j.due[t], holds})
+				value := reward.Urgency(*j.Job) * j.reaches() * in.cfg.Reward.Tier(j.Tiers[t].Value)
+				j.cols = append(j.cols, column{w.kind, w.opt, t, value*in.trust(w, j.due[t]) + earn, value, w.gpus, w.pool, w.left, j.due[t], holds, nil, 0})
 			}
 		}
 		if w.kind == wait || j.pinned != "" && w.kind == keep {
@@ -107,7 +107,7 @@ func (in *instance) columns(j *job) {
 		if in.large() && w.kind == start && len(tiers) > 0 && !j.opts[w.opt].shape.Equal(j.opts[0].shape) {
 			continue // who counts on no tier may take its best shape; the packer knows the others
 		}
-		j.cols = append(j.cols, column{w.kind, w.opt, -1, earn, 0, w.gpus, w.pool, w.left, 0, holds})
+		j.cols = append(j.cols, column{w.kind, w.opt, -1, earn, 0, w.gpus, w.pool, w.left, 0, holds, nil, 0})
 	}
 	if len(j.cols) == 0 { // a job without any way waits
 		j.base, j.cols = 0, []column{{kind: wait, opt: -1, tier: -1, pool: -1}}
@@ -158,7 +158,7 @@ func (in *instance) earn(j *job, w way) float64 {
 	if w.kind == wait {
 		return 0
 	}
-	r, weight := in.cfg.Reward, reward.Weight(*j.Job)
+	r, weight := in.cfg.Reward, reward.Claim(*j.Job)
 	done, saved := reward.Done(j.n, 1, w.phi)*j.reaches(), 0.0
 	if w.kind == keep {
 		saved = reward.Saved(j.n, j.ov)
@@ -168,6 +168,15 @@ func (in *instance) earn(j *job, w way) float64 {
 		least = min(least, o.gpus)
 	}
 	age := in.age(j) * float64(least)
+	if j.Unmeasured { // its first lease is its profile
+		waited := j.waited(in.s.Now).Seconds() / in.unit
+		asProfile := weight * (r.Profile + saved + r.Age(planner.Profiler, waited)*float64(least))
+		plain := *j.Job
+		plain.Unmeasured = false
+		own := *j
+		own.Job = &plain
+		return max(asProfile, in.earn(&own, w))
+	}
 	switch {
 	case j.Class == planner.Profiler && !j.Foreign:
 		return weight*(r.Profile+saved) + age

@@ -23,6 +23,7 @@ type forecast struct {
 	begun []time.Time
 	ended []time.Time
 	order []int
+	woken []bool // nodes that were asleep and have been started on
 	full  []bool // options (by what they need) that found no hole in this slot: nothing gets free within one
 	out   []planner.Lease
 	// key, when set, orders a slot instead of claim.
@@ -55,7 +56,7 @@ func PlayOut(s planner.Snapshot, p planner.Plan, cfg Config) []time.Time {
 // forecast is an empty play-out.
 func (in *instance) forecast() *forecast {
 	n := len(in.jobs)
-	return &forecast{in: in, floor: newFloor(in), tier: make([]int, n), left: make([]float64, n), place: make([]planner.Placement, n),
+	return &forecast{in: in, floor: newFloor(in), woken: make([]bool, len(in.nodes)), tier: make([]int, n), left: make([]float64, n), place: make([]planner.Placement, n),
 		phi: make([]float64, n), until: make([]time.Time, n), since: make([]time.Time, n), begun: make([]time.Time, n), ended: make([]time.Time, n)}
 }
 
@@ -123,6 +124,7 @@ func (f *forecast) sit(ji int, p planner.Placement, at, until time.Time) {
 	if f.begun[ji].IsZero() {
 		f.begun[ji] = at
 	}
+	f.rouse(ji, p)
 	f.floor.take(j, p, 1)
 }
 
@@ -250,9 +252,10 @@ func (f *forecast) tooSlow(ji int, o option, t time.Time) bool {
 func (f *forecast) try(ji int, t time.Time) bool {
 	j := &f.in.jobs[ji]
 	for _, o := range j.opts {
-		if f.full[o.like] || f.tooSlow(ji, o, t) {
+		if f.full[o.like] || f.tooSlow(ji, o, t) || !f.floor.within(j, o.gpus) {
 			continue
 		}
+		o := f.hurried(ji, o, t)
 		if p, ok := f.floor.place(j, o); ok {
 			units := 1
 			if j.Class.SLO() {
@@ -261,7 +264,7 @@ func (f *forecast) try(ji int, t time.Time) bool {
 			f.sit(ji, p, t, planner.LeaseEnd(t, f.in.s.Unit, units))
 			return true
 		}
-		f.full[o.like] = true
+		f.full[o.like] = f.full[o.like] || !o.awake
 	}
 	return false
 }

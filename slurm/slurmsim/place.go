@@ -48,6 +48,9 @@ func (c *Cluster) place(j *job, closed map[*node]bool) ([]share, verdict, string
 	if part.MaxTime > 0 && j.limit > part.MaxTime {
 		return nil, limited, "PartitionTimeLimit"
 	}
+	if most, ok := c.cfg.GroupGPUs[j.sub.Account]; ok && c.accountGPUs(j.sub.Account)+q.gpus() > most {
+		return nil, limited, "AssocGrpGRES"
+	}
 	var all []*node
 	for _, n := range c.nodes {
 		if part.has(n.Name) && !slices.Contains(q.excluded, n.Name) && hasFeatures(n, j.sub.Constraint) {
@@ -79,6 +82,19 @@ func (c *Cluster) place(j *job, closed map[*node]bool) ([]share, verdict, string
 		}
 	}
 	return nil, busy, "Resources"
+}
+
+// accountGPUs is what the running jobs of an account hold.
+func (c *Cluster) accountGPUs(account string) int {
+	held := 0
+	for _, n := range c.nodes {
+		for j, g := range n.holders {
+			if j.sub.Account == account {
+				held += g
+			}
+		}
+	}
+	return held
 }
 
 func (c *Cluster) placeRequired(j *job, all []*node, closed map[*node]bool) ([]share, verdict, string) {

@@ -38,6 +38,8 @@ type Config struct {
 	MinJobAge, NodeTimeout time.Duration
 	// SubmitDelay is the begin time that the submit plugin gives to jobs that name UniSched in their comment; 0 = no plugin.
 	SubmitDelay time.Duration
+	// GroupGPUs are the GPUs that the running jobs of an account may hold at once (the association's GrpTRES), for accounts that have such a limit.
+	GroupGPUs map[string]int
 	// Quiet keeps no History; Watch, when set, is told of every Moment as it happens.
 	Quiet bool
 	Watch func(Moment)

@@ -52,6 +52,9 @@ func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once b
 	if err != nil {
 		return err
 	}
+	if site.Bridge.Network, err = readTopology(site.TopologyFile); err != nil {
+		log.Warn().Err(err).Msg("the network is taken to be flat")
+	}
 	var listener *nodes.Listener
 	parts := bridge.Parts{
 		Cluster: cluster, Memory: j, Log: w.note,
