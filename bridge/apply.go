@@ -67,7 +67,7 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 	}
 	// What gives a job back may be done without a record: forgotten, it is only done again.
 	if b.unsaved == "" {
-		if err := b.intend(c.now, rec, a, id, job); err != nil && disruptive(a) {
+		if err := b.intend(c.now, rec, a, id, was.Target.Plan); err != nil && disruptive(a) {
 			*rec = *was
 			return Skipped, err
 		}
@@ -374,8 +374,8 @@ const (
 	kindResult = "result"
 )
 
-func (b *Bridge) intend(now time.Time, rec *Record, a Action, id string, job slurm.Job) error {
-	intent := entry(now, kindIntent, "", Intent{id, a.Name(), a.Of(), rec.Target.Plan, describe(a), rec.Original})
+func (b *Bridge) intend(now time.Time, rec *Record, a Action, id, plan string) error {
+	intent := entry(now, kindIntent, "", Intent{id, a.Name(), a.Of(), plan, describe(a), rec.Original})
 	record := entry(now, kindJob, rec.Job.String(), rec)
 	if err := b.parts.Memory.Append(intent, record); err != nil {
 		return b.notSaved(now, fmt.Errorf("intent of job %d: %w", rec.Job, err))

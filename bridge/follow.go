@@ -33,7 +33,11 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 		b.followJob(now, rec, job)
 		rec.shown, rec.shownIn = &s.Jobs[i], b.cycle
 	}
+	b.endStandstills(now)
 	for _, rec := range b.known() {
+		if !rec.LostSince.IsZero() && (!rec.Phase.Ended() || now.Sub(rec.LostSince) >= b.cfg.returnWithin()) {
+			b.judgeLost(now, rec)
+		}
 		if rec.shownIn == b.cycle {
 			continue
 		}
@@ -44,7 +48,6 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 		// Slurm forgets a job MinJobAge after its end: it ended while nobody was looking.
 		b.end(now, rec, Completed, now, endUnseen)
 	}
-	b.watchLost(now)
 }
 
 // endUnseen is the exit of a job that ended while nobody was looking: neither when nor how is known.

@@ -91,22 +91,17 @@ func (r *Record) markLost(now time.Time, job slurm.Job) {
 	}
 }
 
-// watchLost stops preemption where a job that we sent away stays away, and lets it begin again when its time has come.
-func (b *Bridge) watchLost(now time.Time) {
+// endStandstills lets preemption begin again where its time has come.
+func (b *Bridge) endStandstills(now time.Time) {
 	for _, p := range slices.Sorted(maps.Keys(b.still)) {
 		if s := b.still[p]; s.active && !s.until.IsZero() && !now.Before(s.until) {
 			s.active = false
 			b.log(now, "info", "no-return", 0, "preemption in %s is tried again", partitionText(p))
 		}
 	}
-	for _, rec := range b.known() {
-		if !rec.LostSince.IsZero() && (!rec.Phase.Ended() || now.Sub(rec.LostSince) >= b.cfg.returnWithin()) {
-			b.judgeLost(now, rec)
-		}
-	}
 }
 
-// judgeLost closes the watch over one job.
+// judgeLost closes the watch over one job that left for us and ended: it is back, or it stays away and preemption stops.
 func (b *Bridge) judgeLost(now time.Time, rec *Record) {
 	rec.LostSince, rec.dirty = time.Time{}, true
 	if !rec.Phase.Ended() {

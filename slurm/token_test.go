@@ -2,11 +2,14 @@ package slurm
 
 import (
 	"encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestTokenExpiry(t *testing.T) {
@@ -47,5 +50,32 @@ func TestTokenExpiry(t *testing.T) {
 	}
 	if _, err := TokenExpiry(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("a missing file has an expiry")
+	}
+}
+
+// Each request is told once, with its kind and the status that it got.
+func TestBegin(t *testing.T) {
+	s := newServer(t, map[string]reply{
+		"GET /slurm/v0.0.42/jobs/":    {200, `{"jobs":[],` + lists + `}`},
+		"GET /slurm/v0.0.42/job/7":    {500, `{}`},
+		"POST /slurm/v0.0.42/job/7":   {200, `{` + meta + `,"errors":[]}`},
+		"DELETE /slurm/v0.0.42/job/7": {302, ``},
+	})
+	var told []string
+	open := 0
+	c := newClient(t, Options{URL: s.URL, Version: "v0.0.42", Begin: func(k RequestKind) func(int) {
+		open++
+		return func(status int) { open--; told = append(told, fmt.Sprint(k, " ", status)) }
+	}})
+	_, _ = c.Ping(t.Context())
+	_, _, _ = c.jobs(t.Context(), tally{}, time.Time{})
+	_, _ = c.Job(t.Context(), 7)
+	_ = c.Update(t.Context(), Ref{ID: 7}, Update{Hold: Some(true)})
+	_ = c.Signal(t.Context(), Ref{ID: 7}, Signal{Name: "USR1"})
+	s.Close()
+	_, _ = c.Job(t.Context(), 7)
+	want := []string{"ping 200", "list 200", "read 500", "write 200", "write 302", "read 0"}
+	if d := cmp.Diff(want, told); d != "" || open != 0 {
+		t.Errorf("%s, %d not ended", d, open)
 	}
 }

@@ -48,7 +48,7 @@ type ages struct{ plan, seen, cycle instant }
 type counted struct {
 	plan                                                         string
 	bad, preempted, lost, jumps, suspect, confirmed, unconfirmed int64
-	failed, taken, refused, full, resyncs, dropped               int64
+	failed, taken, refused, full, resyncs                        int64
 }
 
 // New makes the registry. clock is the wall clock against which ages are shown, version the daemon's own.

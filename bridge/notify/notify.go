@@ -139,7 +139,9 @@ func (s *Sender) turn(n Notice) bool {
 	if at, ok := s.last[key]; ok && n.At.Sub(at) < s.cfg.Repeat {
 		return false
 	}
-	s.hour = slices.DeleteFunc(s.hour, func(t time.Time) bool { return n.At.Sub(t) >= time.Hour })
+	for len(s.hour) > 0 && n.At.Sub(s.hour[0]) >= time.Hour {
+		s.hour = s.hour[1:]
+	}
 	if len(s.hour) >= s.cfg.PerHour {
 		return false
 	}

@@ -160,9 +160,7 @@ func (s Site) Validate() error {
 	bad(p.RewardRatio >= 1 && p.RewardRatio <= 1e6, "planner.reward_ratio %v is not within 1..1e6", p.RewardRatio)
 	errs = append(errs, s.Replay.Validate()...)
 	bad(s.Metrics.Listen == "" || validListen(s.Metrics.Listen), "metrics.listen %q is not address:port", s.Metrics.Listen)
-	for _, err := range validNotify(s.Notify) {
-		errs = append(errs, err)
-	}
+	errs = append(errs, validNotify(s.Notify)...)
 	if err := s.Bridge.Validate(); err != nil {
 		for _, e := range split(err) {
 			errs = append(errs, fmt.Errorf("bridge.%w", e))
