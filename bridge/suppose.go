@@ -32,7 +32,7 @@ func (v *View) stand() (*Bridge, error) {
 		return nil, ErrNoBasis
 	}
 	b := &Bridge{cfg: v.Basis.cfg, parts: Parts{Log: func(time.Time, Note) {}}, records: map[slurm.JobID]*Record{}, seen: v.Basis.seen, lore: v.Basis.lore, quiet: 1}
-	b.cfg.Stage = StageStrict // what would become of it if we acted
+	b.cfg.Stage = StageStrict               // what would become of it if we acted
 	b.lore.dirty, b.lore.ready = false, nil // the loop goes on using its fits
 	return b, nil
 }
@@ -96,7 +96,7 @@ func (v *View) SupposeGPUs(now time.Time, id slurm.JobID, gpus int) (*Supposed, 
 	rec.Profile, rec.Phase = Profile{Done: true}, Waiting
 	rec.Wish.GPUs = []int{gpus, rec.Original.GPUs}
 	slices.Sort(rec.Wish.GPUs)
-	rec.shapes = nil // those of the request as it is
+	rec.shapes = nil                 // those of the request as it is
 	rec.FirstSubmit = real.Submitted // a requeue changes the submit time, and deadlines count from the first
 	rec.Wish.Tiers = nil
 	for _, t := range real.Tiers {
