@@ -20,7 +20,7 @@ const (
 
 // RiskKind says what speaks against the job, "" when nothing does, and by how much its last deadline would be missed where that is known.
 func (j *JobView) RiskKind() (Risk, time.Duration) {
-	last := j.DueLast()
+	last := j.LastDeadline()
 	switch {
 	case j.Phase == Unmanaged || j.Phase == Released:
 	case j.Phase.Ended():
@@ -38,12 +38,4 @@ func (j *JobView) RiskKind() (Risk, time.Duration) {
 		return RiskPlan, j.Forecast.Sub(last)
 	}
 	return "", 0
-}
-
-// DueLast is the last instant at which finishing is worth anything, zero for a job without deadlines.
-func (j *JobView) DueLast() time.Time {
-	if len(j.Tiers) == 0 {
-		return time.Time{}
-	}
-	return j.Tiers[len(j.Tiers)-1].At
 }

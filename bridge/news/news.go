@@ -85,7 +85,7 @@ func (w *Watcher) Next(v *bridge.View) []Change {
 // before is what of a job in the first view was so before the daemon began.
 func (w *Watcher) before(j *bridge.JobView, at time.Time) state {
 	s := state{preemptions: j.Preemptions, strikes: j.Strikes, risk: atRisk(j), ended: j.Phase.Ended() && j.Ended.Before(w.since)}
-	s.missed = missed(j, at) && (s.ended || j.DueLast().Before(w.since))
+	s.missed = missed(j, at) && (s.ended || j.LastDeadline().Before(w.since))
 	for _, e := range j.Events {
 		if e.At.Before(w.since) {
 			s.event = max(s.event, e.N)
@@ -134,7 +134,7 @@ func atRisk(j *bridge.JobView) bool {
 
 // missed reports whether the last deadline of a job of ours has passed unmet.
 func missed(j *bridge.JobView, now time.Time) bool {
-	last := j.DueLast()
+	last := j.LastDeadline()
 	switch {
 	case last.IsZero() || j.Phase == bridge.Unmanaged || j.Phase == bridge.Released || j.Phase == bridge.Cancelled:
 		return false

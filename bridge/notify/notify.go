@@ -241,7 +241,7 @@ func oneLine(s string) string {
 func Of(v *bridge.View, c news.Change) []Notice {
 	j := c.Job
 	about := Notice{At: v.At, Cluster: v.Cluster, Job: j.ID, Ref: cmp.Or(j.Ref, j.ID.String()), Run: j.Restart, Name: j.Name, User: j.User, Account: j.Account,
-		Class: string(j.Class), Deadline: j.DueLast(), Finish: j.Forecast}
+		Class: string(j.Class), Deadline: j.LastDeadline(), Finish: j.Forecast}
 	var out []Notice
 	add := func(is bool, kind Kind, format string, args ...any) {
 		if is {

@@ -141,7 +141,7 @@ func (a *app) jobs(jobs []bridge.JobView, all bool) {
 			continue
 		}
 		t.add(j.Ref, j.Name, j.User, shortClass(string(j.Class)), shortPhase(j.Phase), strconv.Itoa(j.GPUs), a.ahead(j.LeaseUntil),
-			a.ahead(lastDeadline(j)), a.ahead(finish(j)), note(j))
+			a.ahead(j.LastDeadline()), a.ahead(finish(j)), note(j))
 	}
 	a.print(&t)
 	if hidden > 0 {
@@ -181,8 +181,6 @@ func finish(j bridge.JobView) time.Time {
 	}
 	return j.Forecast
 }
-
-func lastDeadline(j bridge.JobView) time.Time { return j.LastDeadline() }
 
 func (a *app) jobCommand() *cobra.Command {
 	return &cobra.Command{
