@@ -42,6 +42,17 @@ test-e2e: build ## the main scenarios on a real Slurm (SLURM=24.11 or 26.05)
 	$(HIGHS)
 	UNISCHED_E2E=$(SLURM) UNISCHED_BIN=$(CURDIR)/bin go test -count=1 -timeout 25m -parallel 3 -v ./contrib/e2e
 
+SOAK ?= 30m
+soak: build ## the long runs: faults every 20 s on both versions of Slurm for SOAK each, nights of random faults, every fuzz target for 5 minutes
+	contrib/ci/needs cluster
+	$(HIGHS)
+	for slurm in 24.11 26.05; do
+		contrib/testcluster/cluster bootstrap --slurm $$slurm
+		UNISCHED_E2E=$$slurm UNISCHED_BIN=$(CURDIR)/bin UNISCHED_SOAK=$(SOAK) go test -count=1 -timeout 3h -run TestSoak -v ./contrib/e2e
+	done
+	CHAOS_NIGHTS=600 go test -count=1 -timeout 2h -run Chaos ./bridge
+	contrib/ci/fuzz 5m
+
 fidelity: build ## the simulator against a real Slurm of 16 x 4 GPUs: two loads, about half an hour; figures in out/fidelity
 	contrib/ci/needs cluster
 	contrib/testcluster/cluster bootstrap --slurm $(SLURM)
