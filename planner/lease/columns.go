@@ -39,9 +39,11 @@ func (in *instance) ways(j *job) []way {
 	if j.State == planner.Running {
 		run(keep, -1, j.curr.phi, max(0, j.n-j.ov), j.curr.gpus, in.homePool(j))
 	}
-	if j.idle == "" && j.pinned == "" && (j.State == planner.Waiting || in.worthMoving(j)) {
+	if j.idle == "" && j.pinned == "" {
+		moves := in.worthMoving(j)
 		for i, o := range j.opts {
-			if j.State == planner.Waiting || !o.shape.Equal(j.curr.shape) {
+			same := o.shape.Equal(j.curr.shape)
+			if j.State == planner.Waiting || moves && !same || j.shifts && same {
 				run(start, i, o.phi, j.n, o.gpus, o.pool)
 			}
 		}
@@ -60,7 +62,7 @@ func (in *instance) ways(j *job) []way {
 
 // worthMoving reports whether a running job could gain enough by moving for moves to be in the model at all.
 func (in *instance) worthMoving(j *job) bool {
-	return j.Blocked == "" && (j.curr.phi < 0.9 || j.Elastic) && j.n > 2 // an elastic job may also give GPUs away
+	return j.State == planner.Running && j.Blocked == "" && (j.curr.phi < 0.9 || j.Elastic) && j.n > 2 // an elastic job may also give GPUs away
 }
 
 // homePool is the pool of a running job's nodes, -1 when it runs outside all of its pools.
