@@ -186,7 +186,7 @@ func TestSpreadsOnlyInTime(t *testing.T) {
 		due  float64
 		want string
 	}{
-		{"in time", 8, "1 start a001:2,a002:2; 4 start a000:4"},
+		{"in time", 9, "1 start a001:2,a002:2; 4 start a000:4"},
 		{"too late", 6.4, "1 start a000:4; 4 wait "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
