@@ -36,18 +36,21 @@ func (f *floor) take(j *job, p planner.Placement, sign int) {
 		fresh = 0
 	}
 	for _, sh := range p {
-		i, ok := f.in.index[sh.Node]
-		if !ok {
-			continue
+		if i, ok := f.in.index[sh.Node]; ok {
+			f.fresh[i] += fresh
+			f.book(j, i, sh.GPUs, sign)
 		}
-		f.fresh[i] += fresh
-		f.gpus[i] -= sign * sh.GPUs
-		f.cpus[i] -= sign * j.Needs.CPUs(sh.GPUs)
-		f.mem[i] -= int64(sign) * j.Needs.MemMB(sh.GPUs)
-		f.tenants[i] += sign
-		if j.Needs.Exclusive {
-			f.alone[i] += sign
-		}
+	}
+}
+
+// book takes (sign 1) or gives back (-1) a share on node i.
+func (f *floor) book(j *job, i, g, sign int) {
+	f.gpus[i] -= sign * g
+	f.cpus[i] -= sign * j.Needs.CPUs(g)
+	f.mem[i] -= int64(sign) * j.Needs.MemMB(g)
+	f.tenants[i] += sign
+	if j.Needs.Exclusive {
+		f.alone[i] += sign
 	}
 }
 
@@ -61,16 +64,6 @@ func (f *floor) holds(j *job, i, g int) bool {
 func (f *floor) mayStay(j *job) bool {
 	for _, sh := range j.Current {
 		if i, ok := f.in.index[sh.Node]; ok && f.fresh[i] > 0 && !f.fitsOn(j, i, sh.GPUs) {
-			return false
-		}
-	}
-	return true
-}
-
-// stays reports whether a placement fits, on usable nodes or not.
-func (f *floor) stays(j *job, p planner.Placement) bool {
-	for _, sh := range p {
-		if i, ok := f.in.index[sh.Node]; ok && !f.fitsOn(j, i, sh.GPUs) {
 			return false
 		}
 	}

@@ -159,7 +159,7 @@ func byOrder(key func(*job) float64) func(planner.Snapshot) planner.Plan {
 		}) {
 			j := &in.jobs[ji]
 			r.choice[ji] = j.column(wait, -1, -1)
-			if j.State == planner.Running && r.floor.stays(j, j.Current) {
+			if j.State == planner.Running && r.floor.covers(j, j.Current) {
 				r.choice[ji] = j.column(keep, -1, -1)
 				r.keep(in, ji)
 			} else if j.State == planner.Waiting {
