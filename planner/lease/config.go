@@ -28,7 +28,7 @@ type Config struct {
 	Shapes int
 	// Horizon is the number of units that a plan is unrolled over (default 24).
 	Horizon int
-	// Limits of one solve (defaults 1 s, gap 0.001, 400 MB); beyond 1,500 jobs the default time is 2.5 s.
+	// Limits of one solve (defaults 2 s, gap 0.001, 400 MB); beyond 1,500 jobs the default time is 2.5 s.
 	Limits milp.Limits
 	// OneStage leaves out the second stage, SingleCandidate the candidates made without the solver, as long as it has any (both for ablations).
 	OneStage, SingleCandidate bool
