@@ -14,7 +14,9 @@ import (
 // follow brings the records in line with what Slurm shows: admits new jobs, follows the phases of the known ones, and ends
 // those that are over. Slurm's word always wins.
 func (b *Bridge) follow(now time.Time, s slurm.State) {
+	b.seenRecs = slices.Grow(b.seenRecs[:0], len(s.Jobs))[:len(s.Jobs)]
 	for i := range s.Jobs {
+		b.seenRecs[i] = nil
 		job := s.Jobs[i]
 		rec := b.records[job.ID]
 		if rec != nil && !rec.same(job) {
@@ -30,7 +32,7 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 			b.takeUp(rec)
 		}
 		b.followJob(now, rec, job)
-		rec.shown, rec.shownIn = &s.Jobs[i], b.cycle
+		b.seenRecs[i], rec.shownAt, rec.shownIn = rec, i, b.cycle
 	}
 	for _, rec := range b.known() {
 		if rec.shownIn == b.cycle {

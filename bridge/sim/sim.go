@@ -107,7 +107,7 @@ func Run(ctx context.Context, cfg Config, jobs []trace.Job, policy bridge.Policy
 	lead := 4 * cfg.Poll // the loop's first looks only look
 	nodes := slurmsim.Nodes(cfg.Nodes, cfg.GPUsPerNode)
 	w.cluster = slurmsim.New(slurmsim.Config{
-		Seed: cfg.Seed, Start: start.Add(-lead), SubmitDelay: longDelay, RequeueDelay: cfg.Requeue, Quiet: true, Watch: w.books.moment,
+		Seed: cfg.Seed, Start: start.Add(-lead), SubmitDelay: longDelay, RequeueDelay: cfg.Requeue, Quiet: true, Reuse: true, Watch: w.books.moment,
 	}, nodes, cfg.partitions(nodes)...)
 	w.wire = &wire{Cluster: w.cluster, books: w.books}
 	parts := bridge.Parts{Cluster: w.wire, Memory: forgetful{}, Reports: w.cluster.Reports}
@@ -120,7 +120,7 @@ func Run(ctx context.Context, cfg Config, jobs []trace.Job, policy bridge.Policy
 			w.books.badPlan(n.Text)
 		}
 	}
-	parts.Policy = &tap{policy, cfg.Lenses, w}
+	parts.Policy = &tap{inner: policy, lenses: cfg.Lenses, w: w}
 	b, err := bridge.New(w.bridgeConfig(), parts, bridge.Restored{})
 	if err != nil {
 		return Result{}, err

@@ -16,6 +16,16 @@ type node struct {
 	up, drained        bool
 	reason             string
 	holders            map[*job]int
+
+	view slurm.Node // as it was shown last, by
+	seen nodeKey
+}
+
+// nodeKey is what the view of a node follows from.
+type nodeKey struct {
+	gpus, cpus  int
+	up, drained bool
+	reason      string
 }
 
 func (n *node) usable() bool { return n.up && !n.drained }
@@ -262,6 +272,10 @@ func (c *Cluster) free(j *job) {
 
 // shownNode is a node as Slurm shows it.
 func (c *Cluster) shownNode(n *node) slurm.Node {
+	key := nodeKey{n.freeGPUs, n.freeCPUs, n.up, n.drained, n.reason}
+	if c.cfg.Reuse && n.view.Name != "" && n.seen == key {
+		return n.view
+	}
 	v := slurm.Node{Name: n.Name, State: slurm.NodeIdle, Usable: n.usable(), Reason: n.reason, CPUs: n.CPUs, AllocCPUs: n.CPUs - n.freeCPUs, Sockets: 1,
 		MemMB: n.MemMB, GPUs: []slurm.GPUs{{Type: "sim", Count: n.GPUs, Used: n.GPUs - n.freeGPUs}}, Features: slices.Clone(n.Features)}
 	switch {
@@ -280,6 +294,7 @@ func (c *Cluster) shownNode(n *node) slurm.Node {
 			v.Partitions = append(v.Partitions, p.Name)
 		}
 	}
+	n.view, n.seen = v, key
 	return v
 }
 
