@@ -32,6 +32,8 @@ type Config struct {
 	Noise float64
 	// Profile is the time that one profile takes, 0: nobody is profiled.
 	Profile time.Duration
+	// ProfileGPUs bounds the GPUs of a profile run (0: 2).
+	ProfileGPUs int
 	// ProfileNodes sets the last nodes apart for profiles (0: profiles share the nodes of all).
 	ProfileNodes int
 	// NoSave lets checkpoints cost nothing.
@@ -141,7 +143,7 @@ func Run(ctx context.Context, cfg Config, jobs []trace.Job, policy bridge.Policy
 
 // partitions are gpu and profile on the same nodes, or on nodes of their own.
 func (c Config) partitions(nodes []slurmsim.Node) []slurmsim.Partition {
-	all, apart := slurmsim.Partition{Name: partition}, slurmsim.Partition{Name: profiling, MaxNodes: 2, MaxGPUs: 2}
+	all, apart := slurmsim.Partition{Name: partition}, slurmsim.Partition{Name: profiling, MaxNodes: 2, MaxGPUs: max(c.ProfileGPUs, 2)}
 	if k := len(nodes) - c.ProfileNodes; c.Profile > 0 && c.ProfileNodes > 0 && k > 0 {
 		for i, n := range nodes {
 			if i < k {
@@ -169,6 +171,7 @@ func (w *world) bridgeConfig() bridge.Config {
 		c.ProfilePartition = ""
 	}
 	c.MaxCheckpoints, c.MaxStarts, c.MaxActions = w.cfg.Nodes*w.cfg.GPUsPerNode, w.cfg.Nodes*w.cfg.GPUsPerNode, 1<<30
+	c.ProfileGPUs = w.cfg.ProfileGPUs
 	c.StartTimeout = max(c.StartTimeout, c.Poll)
 	c.CheckpointTimeout = max(c.CheckpointTimeout, 4*c.Poll)
 	return c
