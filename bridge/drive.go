@@ -55,7 +55,12 @@ type cycle struct {
 }
 
 // job is what this cycle's snapshot shows of a record.
-func (c *cycle) job(rec *Record) (*slurm.Job, bool) { return rec.shown, rec.shownIn == c.b.cycle }
+func (c *cycle) job(rec *Record) (*slurm.Job, bool) {
+	if rec.shownIn != c.b.cycle {
+		return nil, false
+	}
+	return &c.b.seen.Jobs[rec.shownAt], true
+}
 
 // count finds out what is in progress and which GPUs are free.
 func (c *cycle) count() {
@@ -65,12 +70,13 @@ func (c *cycle) count() {
 			c.free[n.Name] = n.TotalGPUs()
 		}
 	}
-	for _, j := range c.b.seen.Jobs {
+	for i := range c.b.seen.Jobs {
+		j := &c.b.seen.Jobs[i]
 		completing := j.HasFlag(slurm.FlagCompleting)
 		if j.State != slurm.StateRunning && j.State != slurm.StateSuspended && !completing {
 			continue
 		}
-		rec := c.b.records[j.ID]
+		rec := c.b.seenRecs[i]
 		leaving := completing || rec != nil && rec.Phase == Checkpointing
 		for _, g := range j.NodeGPUs {
 			c.free[g.Node] -= g.Count
@@ -397,7 +403,7 @@ func (c *cycle) tooSoon(rec *Record) bool {
 // delays renews the begin time of waiting jobs when half of it has passed. A job that is blocked by something else is left alone.
 func (c *cycle) delays(ctx context.Context, waiting []*Record) error {
 	for _, rec := range waiting {
-		job := rec.shown
+		job, _ := c.job(rec)
 		if rec.Blocked != "" && !c.now.Before(rec.BlockedTill) || job.Held {
 			continue
 		}
@@ -416,8 +422,9 @@ func (c *cycle) delays(ctx context.Context, waiting []*Record) error {
 func (b *Bridge) niceOrder(chosen []*Record) []int64 {
 	const step = 1000
 	top := int64(0)
-	for _, j := range b.seen.Jobs {
-		if rec := b.records[j.ID]; j.State == slurm.StatePending && (rec == nil || !b.acts(rec)) {
+	for i := range b.seen.Jobs {
+		j := &b.seen.Jobs[i]
+		if rec := b.seenRecs[i]; j.State == slurm.StatePending && (rec == nil || !b.acts(rec)) {
 			top = max(top, j.Priority)
 		}
 	}

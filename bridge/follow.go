@@ -15,7 +15,9 @@ import (
 // those that are over. Slurm's word always wins.
 func (b *Bridge) follow(now time.Time, s slurm.State) {
 	b.forgetLimits(now)
+	b.seenRecs = slices.Grow(b.seenRecs[:0], len(s.Jobs))[:len(s.Jobs)]
 	for i := range s.Jobs {
+		b.seenRecs[i] = nil
 		job := s.Jobs[i]
 		rec := b.records[job.ID]
 		if rec != nil && !rec.same(job) {
@@ -31,7 +33,7 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 			b.takeUp(rec)
 		}
 		b.followJob(now, rec, job)
-		rec.shown, rec.shownIn = &s.Jobs[i], b.cycle
+		b.seenRecs[i], rec.shownAt, rec.shownIn = rec, i, b.cycle
 	}
 	b.endStandstills(now)
 	for _, rec := range b.known() {

@@ -103,8 +103,8 @@ type Record struct {
 	dirty bool
 	made  madeFrom // of Estimate
 	left  leftTime // derived from Estimate
-	// shown is the job as the snapshot of cycle shownIn has it; shapes are those of shapeKey.
-	shown    *slurm.Job
+	// shownAt is where the snapshot of cycle shownIn has the job; shapes are those of shapeKey.
+	shownAt  int
 	shownIn  int64
 	shapes   []planner.Shape
 	shapeKey shapeKey

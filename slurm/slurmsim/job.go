@@ -58,8 +58,9 @@ type job struct {
 	saved  int64 // iteration of the last checkpoint on disk
 	queued bool
 
-	fresh bool // view is up to date
-	view  slurm.Job
+	changed int64 // the version of the last change
+	fresh   bool  // view is up to date
+	view    slurm.Job
 }
 
 // share is what a job holds on one node.

@@ -18,6 +18,16 @@ type node struct {
 	holders            map[*job]int
 	epilog             time.Duration // how long jobs complete there, when longer than usual
 	failing            int           // launches that will fail
+
+	view slurm.Node // as it was shown last, by
+	seen nodeKey
+}
+
+// nodeKey is what the view of a node follows from.
+type nodeKey struct {
+	gpus, cpus  int
+	up, drained bool
+	reason      string
 }
 
 func (n *node) usable() bool { return n.up && !n.drained }
@@ -285,6 +295,10 @@ func (c *Cluster) free(j *job) {
 
 // shownNode is a node as Slurm shows it.
 func (c *Cluster) shownNode(n *node) slurm.Node {
+	key := nodeKey{n.freeGPUs, n.freeCPUs, n.up, n.drained, n.reason}
+	if c.cfg.Reuse && n.view.Name != "" && n.seen == key {
+		return n.view
+	}
 	v := slurm.Node{Name: n.Name, State: slurm.NodeIdle, Usable: n.usable(), Reason: n.reason, CPUs: n.CPUs, AllocCPUs: n.CPUs - n.freeCPUs, Sockets: 1,
 		MemMB: n.MemMB, GPUs: []slurm.GPUs{{Type: "sim", Count: n.GPUs, Used: n.GPUs - n.freeGPUs}}, Features: slices.Clone(n.Features)}
 	switch {
@@ -303,6 +317,7 @@ func (c *Cluster) shownNode(n *node) slurm.Node {
 			v.Partitions = append(v.Partitions, p.Name)
 		}
 	}
+	n.view, n.seen = v, key
 	return v
 }
 

@@ -73,6 +73,9 @@ func (a *app) simAll(ctx context.Context, f simFlags, cfg sim.Config, jobs []tra
 			defer func() { <-slots }()
 			c := cfg
 			c.Progress = bar.of(i)
+			if name == "unisched" && f.estimates == "chronus" { // the rivals apply the rule themselves
+				c.Lenses = append(slices.Clone(c.Lenses), sim.ChronusEstimates)
+			}
 			p, err := f.simPolicy(name)
 			if err != nil {
 				errs[i] = err
