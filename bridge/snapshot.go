@@ -273,8 +273,11 @@ func (b *Bridge) partitionNodes(name string) int {
 	return n
 }
 
+// ourNode reports whether plans may use a node: one of the managed partitions, or of the one for profiles, which may have nodes of its own.
 func (b *Bridge) ourNode(n *slurm.Node) bool {
-	return slices.ContainsFunc(n.Partitions, func(p string) bool { return slices.Contains(b.cfg.Partitions, p) })
+	return slices.ContainsFunc(n.Partitions, func(p string) bool {
+		return slices.Contains(b.cfg.Partitions, p) || p != "" && p == b.cfg.ProfilePartition
+	})
 }
 
 // plannerNodes are the nodes of the managed partitions, with what jobs outside of the plan hold on them.

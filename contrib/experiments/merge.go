@@ -28,6 +28,9 @@ var titles = map[string][2]string{
 	"load":        {"Load", "The synthetic trace at several loads."},
 }
 
+// groups in the order in which they are shown.
+var groups = []string{"paper", "chronus2d", "chronus14d", "load1", "itp", "load", "ablation", "sensitivity"}
+
 // figure is one answer in a table.
 type figure struct {
 	cell  cell
@@ -106,13 +109,10 @@ func (l *lab) summary(all []figure, cells, builds int) report.Summary {
 	if builds > 1 {
 		s.Lead += fmt.Sprintf(" They come from %d different builds of the simulator.", builds)
 	}
-	var groups []string
-	for _, x := range all {
-		if !slices.Contains(groups, x.cell.Group) {
-			groups = append(groups, x.cell.Group)
-		}
-	}
 	for _, g := range groups {
+		if !slices.ContainsFunc(all, func(x figure) bool { return x.cell.Group == g }) {
+			continue
+		}
 		s.Sections = append(s.Sections, report.Section{Title: titles[g][0], Note: titles[g][1]})
 		var names []string
 		by := map[string][]figure{}
