@@ -92,7 +92,7 @@ func (r *realStage) people(what string, args ...string) error {
 		return run("root", "scontrol", "update", "NodeName="+args[0], "State=RESUME")
 	case "reserve":
 		return run("root", "scontrol", "create", "reservation", "ReservationName=maint", "Users=root", "Flags=maint", "Nodes="+args[0],
-			"StartTime="+strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10), "Duration=60")
+			"StartTime=uts"+strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10), "Duration=60")
 	case "unreserve":
 		return run("root", "scontrol", "delete", "ReservationName=maint")
 	}

@@ -240,26 +240,29 @@ func (c *Cluster) Requeue(_ context.Context, ref slurm.Ref) error {
 		return refuse(op, slurm.ErrFinished, 2021, "Job/step already completing or completed")
 	case !j.requeue:
 		return refuse(op, slurm.ErrRefused, 2037, "Requested operation is presently disabled")
-	case j.pending():
-		return refuse(op, slurm.ErrRefused, 2035, "Job is pending execution")
+	case j.pending(): // nothing changes, and that is no error
+		return nil
 	}
 	c.goesBack(j, "asked for")
 	return nil
 }
 
-// Rerun puts a finished job back into the queue.
+// Rerun puts a finished job back into the queue. As in Slurm it is the same call as Requeue without its guard: a running job goes back too.
 func (c *Cluster) Rerun(_ context.Context, ref slurm.Ref) error {
 	const op = "rerun job"
 	j, err := c.known(op, ref.ID)
 	switch {
 	case err != nil:
 		return err
-	case !j.finished():
-		return refuse(op, slurm.ErrRefused, 2035, "Job has not finished")
 	case j.completing:
 		return refuse(op, slurm.ErrRefused, 2021, "Job/step already completing or completed")
 	case !j.requeue:
 		return refuse(op, slurm.ErrRefused, 2037, "Requested operation is presently disabled")
+	case j.pending():
+		return nil
+	case !j.finished():
+		c.goesBack(j, "asked for")
+		return nil
 	}
 	j.state, j.reason = slurm.StatePending, ""
 	j.exit, j.sig = 0, 0
