@@ -185,7 +185,7 @@ func (a *app) leases(leases []ask.Lease) {
 func (a *app) short(t time.Time) string { return t.In(a.zone).Format("01-02 15:04:05") }
 
 // maxEventsShown bounds the events of one explanation.
-const maxEventsShown = 20
+const maxEventsShown = 40
 
 // happened lists what was done, and how the journal and the log name it.
 func (a *app) happened(events []ask.Audit) {
