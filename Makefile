@@ -8,13 +8,14 @@ SHELL := /bin/bash
 
 # HiGHS is found or built by this script, which exports what cgo needs.
 HIGHS := . contrib/highs/env.sh
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 # The daemon and the command line are static, so that one file runs on any x86-64 node.
-STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflags "-static" -X main.version=$(shell git describe --always --dirty 2>/dev/null || echo unknown)'
+STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflags "-static" -X main.version=$(VERSION)'
 # Slurm of the end-to-end tests and the demo: 24.11 (Debian 13) or 26.05 (Debian sid).
 SLURM ?= 24.11
 PKGS := ./...
 
-.PHONY: help build test unit test-e2e bench-web demo lint fuzz bench cluster-up cluster-down clean
+.PHONY: help build test unit test-e2e bench-web fidelity demo lint fuzz bench packages test-packages experiments cluster-up cluster-down clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -23,7 +24,7 @@ build: ## bin/unischedd, bin/unisched, bin/unisched-node
 	$(HIGHS)
 	mkdir -p bin
 	go build $(STATIC) -o bin/ ./bridge/cmd/unischedd ./bridge/cmd/unisched
-	CGO_ENABLED=0 go build -trimpath -o bin/unisched-node ./hooks/cmd/unisched-node
+	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.release=$(VERSION)' -o bin/unisched-node ./hooks/cmd/unisched-node
 
 test: lint unit test-e2e ## everything CI runs
 
@@ -33,11 +34,31 @@ unit: ## unit tests, with the race detector; then the sweeps and the long runs o
 	UNISCHED_BROWSER=1 go test -race -short -count=1 -timeout 20m $(PKGS)
 	go test -count=1 -timeout 20m -run 'Scenario|SameSeed|EveryPolicy' ./bridge ./bridge/sim
 
+# The PyTorch example runs in the cluster of the tests.
+test-e2e: export UNISCHED_CLUSTER_EXTRA := python3-torch
 test-e2e: build ## the main scenarios on a real Slurm (SLURM=24.11 or 26.05)
 	contrib/ci/needs cluster
 	contrib/testcluster/cluster bootstrap --slurm $(SLURM)
 	$(HIGHS)
 	UNISCHED_E2E=$(SLURM) UNISCHED_BIN=$(CURDIR)/bin go test -count=1 -timeout 25m -parallel 3 -v ./contrib/e2e
+
+SOAK ?= 30m
+soak: build ## the long runs: faults every 20 s on both versions of Slurm for SOAK each, nights of random faults, every fuzz target for 5 minutes
+	contrib/ci/needs cluster
+	$(HIGHS)
+	for slurm in 24.11 26.05; do
+		contrib/testcluster/cluster bootstrap --slurm $$slurm
+		UNISCHED_E2E=$$slurm UNISCHED_BIN=$(CURDIR)/bin UNISCHED_SOAK=$(SOAK) go test -count=1 -timeout 3h -run TestSoak -v ./contrib/e2e
+	done
+	CHAOS_NIGHTS=600 go test -count=1 -timeout 2h -run Chaos ./bridge
+	contrib/ci/fuzz 5m
+
+fidelity: build ## the simulator against a real Slurm of 16 x 4 GPUs: two loads, about half an hour; figures in out/fidelity
+	contrib/ci/needs cluster
+	contrib/testcluster/cluster bootstrap --slurm $(SLURM)
+	$(HIGHS)
+	go run ./contrib/fidelity -slurm $(SLURM) -load 360
+	go run ./contrib/fidelity -slurm $(SLURM) -load 720
 
 bench-web: ## first paint and updates of the web page with 1,000 jobs and 120 nodes, in Chromium
 	contrib/ci/needs unit
@@ -51,6 +72,13 @@ demo: build ## a real Slurm, real training jobs with deadlines, a report in out/
 	mkdir -p out
 	go run ./contrib/demo --slurm $(SLURM) --bin bin --out out
 
+# EXPERIMENTS holds flags of contrib/experiments, such as --quick, --only '^chronus2d/' or --slurm.
+EXPERIMENTS ?=
+experiments: build ## every experiment of the docs, into out/experiments; goes on where it stood (EXPERIMENTS=--quick for minutes)
+	$(HIGHS)
+	go build -o bin/experiments ./contrib/experiments
+	bin/experiments $(EXPERIMENTS) run
+
 lint: ## gofmt, vet, staticcheck
 	$(HIGHS)
 	test -z "$$(gofmt -l .)" || { echo 'gofmt these files:'; gofmt -l .; exit 1; }
@@ -61,6 +89,12 @@ FUZZTIME ?= 30s
 fuzz: ## every fuzz target for FUZZTIME
 	$(HIGHS)
 	contrib/ci/fuzz $(FUZZTIME)
+
+packages: ## deb and rpm in dist/
+	contrib/packaging/build
+
+test-packages: packages ## install, upgrade, remove and purge them in bare Debian 12 and 13 roots
+	contrib/packaging/test dist
 
 cluster-up: build ## a test cluster to play with (DIR=/tmp/unisched-cluster-default)
 	contrib/ci/needs cluster

@@ -84,6 +84,15 @@ func (Rerun) Name() string   { return "rerun" }
 func (Unpin) Name() string   { return "unpin" }
 func (Restore) Name() string { return "restore" }
 
+// ActionNames are the names of all actions.
+func ActionNames() []string {
+	var names []string
+	for _, a := range []Action{Delay{}, Start{}, Hold{}, Ask{}, Unhold{}, Settle{}, Requeue{}, Rerun{}, Unpin{}, Restore{}} {
+		names = append(names, a.Name())
+	}
+	return names
+}
+
 // disruptive actions change what runs; a suspect snapshot permits none of them.
 func disruptive(a Action) bool {
 	switch a.(type) {

@@ -118,7 +118,7 @@ func (b *Bridge) unmanageable(job slurm.Job, wish comment.Wish) error {
 // planProfile decides whether and how a new job is measured (system: profiling takes at most two GPUs).
 func (b *Bridge) planProfile(rec *Record, job slurm.Job) {
 	p := &rec.Profile
-	shapes := b.shapes(rec, job)
+	shapes := b.shapesOf(rec)
 	limit := job.TimeLimit
 	switch {
 	case b.cfg.ProfilePartition == "":
@@ -135,8 +135,11 @@ func (b *Bridge) planProfile(rec *Record, job slurm.Job) {
 		p.Note = "already started: measured in its leases"
 	case limit > 0 && limit <= 2*b.cfg.Unit:
 		p.Note = "shorter than two units"
+	case b.overLimit(job):
+		p.Note = "its time limit is over MaxTime of partition " + b.cfg.ProfilePartition + ": measured in its first lease"
 	case slices.ContainsFunc(shapes, func(s planner.Shape) bool { return s.GPUs() <= 1 }):
 		p.Note = "its first lease is its profile"
+		p.FirstLease = len(shapes) == 1 && shapes[0].GPUs() == 1
 	case !reshapable(rec.Original):
 		p.Note = "asks for GPUs per task or socket: measured in its first lease"
 	default:
@@ -173,6 +176,27 @@ func (b *Bridge) profileStepOver(now time.Time, rec *Record) {
 		rec.note(now, "profiled", rec.Estimate.Basis)
 	}
 	rec.dirty = true
+}
+
+// overLimit reports whether the profile partition would never start the job, whose time limit goes along: Slurm keeps it pending for that.
+func (b *Bridge) overLimit(job slurm.Job) bool {
+	return slices.ContainsFunc(b.seen.Partitions, func(p slurm.Partition) bool {
+		return p.Name == b.cfg.ProfilePartition && p.MaxTime > 0 && (job.Unlimited || job.TimeLimit > p.MaxTime)
+	})
+}
+
+// maxProfileRefusals is how often Slurm may leave a profile run pending with its GPUs free.
+const maxProfileRefusals = 3
+
+// profileRefused gives the profile of a job up that Slurm does not start, at once where the partition's limits or the request are to blame: its own
+// request may start all the same, and nobody asked for the profile.
+func (r *Record) profileRefused(now time.Time, job slurm.Job, why string) {
+	if !r.Profile.Needed() || r.StartFailures < maxProfileRefusals && !job.Held && !strings.HasPrefix(job.Reason, "Partition") {
+		return
+	}
+	r.Profile = Profile{Done: true, Note: "profile given up: " + why}
+	r.Blocked, r.BlockedTill, r.StartFailures = "", now, 0
+	r.note(now, "profile-refused", why)
 }
 
 // profilePatience is how many units a profile step may wait for its GPUs.

@@ -58,6 +58,8 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 		return Skipped, nil
 	}
 	was := rec.clone()
+	b.acted++
+	id := fmt.Sprintf("%s-%d", c.now.UTC().Format("20060102T150405.000"), b.acted)
 	b.ahead(c.now, rec, a)
 	if b.unsaved != "" && disruptive(a) {
 		*rec = *was
@@ -65,7 +67,7 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 	}
 	// What gives a job back may be done without a record: forgotten, it is only done again.
 	if b.unsaved == "" {
-		if err := b.intend(c.now, rec, a, job); err != nil && disruptive(a) {
+		if err := b.intend(c.now, rec, a, id, was.Target.Plan); err != nil && disruptive(a) {
 			*rec = *was
 			return Skipped, err
 		}
@@ -79,17 +81,18 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 			rec.Run.Heard, rec.dirty = true, true
 		}
 		b.counts.Done++
-		b.log(c.now, "info", "action", rec.Job, "%s: %s", a.Name(), describe(a))
+		b.audited(c.now, was, a, id, out, nil)
 	case Refused:
 		b.counts.Refused++
 		b.back(c.now, rec, was, a, err)
+		b.audited(c.now, was, a, id, out, err)
 	case Unknown:
 		b.counts.Unknown++
 		rec.DoubtTill = c.now.Add(doubtFor)
 		rec.note(c.now, "unknown", fmt.Sprintf("%s: %v", a.Name(), err))
-		b.log(c.now, "warn", "unknown-outcome", rec.Job, "%s: %v", a.Name(), err)
+		b.audited(c.now, was, a, id, out, err)
 	}
-	return out, b.result(c.now, rec, a, out, err)
+	return out, b.result(c.now, a, id, out, err)
 }
 
 func (r *Record) sameRun(job slurm.Job) bool {
@@ -140,6 +143,7 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		rec.enter(now, b.queuePhase(rec), rec.Why)
 		b.rouse("a job is back in the queue")
 	case Requeue:
+		rec.Run.Requeued = now
 		rec.note(now, "requeue", a.Why)
 	case Rerun: // asked for until a snapshot shows it in the queue
 		rec.RerunTries++
@@ -312,9 +316,9 @@ func (b *Bridge) back(now time.Time, rec, was *Record, a Action, err error) {
 	switch a.(type) {
 	case Rerun:
 		rec.RerunTries++
-		if b.noReturn == "" && rec.Run.Signalled.After(time.Time{}) {
-			b.noReturn = fmt.Sprintf("job %d saved its checkpoint and Slurm did not take it back (RequeueExit in slurm.conf, scontrol): nobody is preempted until it does", rec.Job)
-			b.log(now, "error", "no-return", rec.Job, "%s: %v", b.noReturn, err)
+		if b.stopped(anyPartition) == "" && rec.Run.Signalled.After(time.Time{}) {
+			b.stand(now, anyPartition, rec.Job, false,
+				fmt.Sprintf("job %d saved its checkpoint and Slurm did not take it back (RequeueExit in slurm.conf, scontrol): nobody is preempted until it does", rec.Job))
 		}
 	case Start, Settle, Hold:
 		changed.Hold = changed.Hold || was.Changed.Hold
@@ -325,11 +329,26 @@ func (b *Bridge) back(now time.Time, rec, was *Record, a Action, err error) {
 		rec.Target = Target{}
 	}
 	rec.note(now, "refused", fmt.Sprintf("%s: %v", a.Name(), err))
-	b.log(now, "warn", "refused", rec.Job, "%s: %v", a.Name(), err)
+}
+
+// audited is the one line that the log has of every call: which action of which plan, and what is known of its outcome. was is the record before it.
+func (b *Bridge) audited(now time.Time, was *Record, a Action, id string, out Outcome, err error) {
+	n := Note{Level: "info", What: "action", Job: was.Job, Plan: was.Target.Plan, Action: id, Kind: a.Name(), Outcome: out, Text: a.Name() + ": " + describe(a)}
+	switch out {
+	case Refused:
+		n.Level, n.What = "warn", "refused"
+	case Unknown:
+		n.Level, n.What = "warn", "unknown-outcome"
+	}
+	if err != nil {
+		n.Text += ": " + err.Error()
+	}
+	b.parts.Log(now, n)
 }
 
 // Intent is what the journal says of an action before it is carried out, and Result after it.
 type Intent struct {
+	ID     string      `json:"id"` // also in the log, and of the Result
 	Action string      `json:"action"`
 	Run    planner.Run `json:"run"`
 	Plan   string      `json:"plan,omitempty"`
@@ -339,6 +358,7 @@ type Intent struct {
 
 // Result closes an Intent.
 type Result struct {
+	ID      string      `json:"id"`
 	Action  string      `json:"action"`
 	Run     planner.Run `json:"run"`
 	Outcome Outcome     `json:"outcome"`
@@ -354,8 +374,8 @@ const (
 	kindResult = "result"
 )
 
-func (b *Bridge) intend(now time.Time, rec *Record, a Action, job slurm.Job) error {
-	intent := entry(now, kindIntent, "", Intent{a.Name(), a.Of(), rec.Target.Plan, describe(a), rec.Original})
+func (b *Bridge) intend(now time.Time, rec *Record, a Action, id, plan string) error {
+	intent := entry(now, kindIntent, "", Intent{id, a.Name(), a.Of(), plan, describe(a), rec.Original})
 	record := entry(now, kindJob, rec.Job.String(), rec)
 	if err := b.parts.Memory.Append(intent, record); err != nil {
 		return b.notSaved(now, fmt.Errorf("intent of job %d: %w", rec.Job, err))
@@ -364,8 +384,8 @@ func (b *Bridge) intend(now time.Time, rec *Record, a Action, job slurm.Job) err
 	return nil
 }
 
-func (b *Bridge) result(now time.Time, rec *Record, a Action, out Outcome, cause error) error {
-	r := Result{Action: a.Name(), Run: a.Of(), Outcome: out}
+func (b *Bridge) result(now time.Time, a Action, id string, out Outcome, cause error) error {
+	r := Result{ID: id, Action: a.Name(), Run: a.Of(), Outcome: out}
 	if cause != nil {
 		r.Error = cause.Error()
 	}

@@ -18,8 +18,8 @@ const (
 )
 
 // limitReasons are the prefixes of Slurm's reasons for jobs that would not start even on free GPUs.
-var limitReasons = []string{"Assoc", "QOS", "MaxMem", "Licenses", "Reservation", "Partition", "InvalidAccount", "InvalidQOS", "JobArrayTaskLimit",
-	"DeadLine", "AccountNotAllowed", "BadConstraints", "launch_failed_requeued_held", "MaxSubmit", "JobHoldMaxRequeue"}
+var limitReasons = []string{"Assoc", "QOS", "Licenses", "Reservation", "Partition", "InvalidAccount", "InvalidQOS", "JobArrayTaskLimit",
+	"Max", "DeadLine", "AccountNotAllowed", "BadConstraints", "launch_failed_requeued_held", "MaxSubmit", "JobHoldMaxRequeue"}
 
 func limitReason(reason string) bool {
 	return slices.ContainsFunc(limitReasons, func(p string) bool { return strings.HasPrefix(reason, p) })
@@ -43,6 +43,12 @@ func (b *Bridge) readBlocks(now time.Time, rec *Record, job slurm.Job) {
 		// Only a job that Slurm has just tried to start shows such a reason; ask again after a while.
 		rec.BlockedTill = now.Add(max(6*b.cfg.Poll, 30*time.Second))
 		why, code = "Slurm would keep it waiting: "+job.Reason, BlockLimit
+		b.learnLimit(now, job)
+	case rec.Phase != Starting && b.limitOn(job) != "":
+		why, code = b.limitOn(job), BlockLimit
+	case rec.Phase != Starting && b.reservedAway(now, rec, job) != "":
+		rec.BlockedTill = now.Add(max(6*b.cfg.Poll, 30*time.Second))
+		why, code = b.reservedAway(now, rec, job), BlockLimit
 	case now.Before(rec.BlockedTill):
 		why, code = rec.Blocked, rec.BlockedBy
 	}

@@ -61,6 +61,10 @@ type Note struct {
 	Job   slurm.JobID // 0: not about one job
 	Plan  string
 	Text  string
+	// Action is the journal's id of the action that the line is about, "" when it is about none; Kind is its name, Outcome what is known of its call.
+	Action  string
+	Kind    string
+	Outcome Outcome
 }
 
 // Parts are what a Bridge is made of. Cluster, Policy and Memory must be set.
@@ -81,8 +85,9 @@ type Bridge struct {
 	parts Parts
 
 	records map[slurm.JobID]*Record
-	order   []slurm.JobID // of records; nil: to be made
-	past    []*Record     // ended, no longer in Slurm: kept for their people, bounded
+	order   []*Record // records by id; nil: to be made
+	turned  []*Record // the same, from another one on
+	past    []*Record // ended, no longer in Slurm: kept for their people, bounded
 	lore    lore
 	early   []progress.JobReport // of runs that Slurm has not shown yet
 	audit   []journal.Entry      // results to be written with the next records
@@ -94,17 +99,20 @@ type Bridge struct {
 	seen     slurm.State // the newest good snapshot
 	trouble  string
 	suspect  string
-	unsaved  string    // why the journal cannot be written, "" when it can
-	since    time.Time // when that began
-	noReturn string    // why whoever is preempted might not come back, "" when they do
-	blind    bool      // it has lasted too long: every job is given back
-	quiet    int       // cycles during which nothing disruptive is done
+	unsaved  string                 // why the journal cannot be written, "" when it can
+	since    time.Time              // when that began
+	still    map[string]*standstill // by partition: whoever is preempted might not come back
+	acted    int                    // actions of this cycle
+	blind    bool                   // it has lasted too long: every job is given back
+	quiet    int                    // cycles during which nothing disruptive is done
 	paused   bool
-	handsOff bool      // no daemon runs: on nobody is acted, whatever was changed is given back at once
-	boundary time.Time // the last unit boundary that had its round
-	rounded  time.Time // the last round
-	wake     string    // why the next round should come early
-	freeGPUs int       // at the last look
+	handsOff bool                 // no daemon runs: on nobody is acted, whatever was changed is given back at once
+	boundary time.Time            // the last unit boundary that had its round
+	rounded  time.Time            // the last round
+	wake     string               // why the next round should come early
+	freeGPUs int                  // at the last look
+	limits   map[string]limitMemo // limits of Slurm found by trying, by the group that shares them
+	perNode  map[string]int       // largest node by partition, of the newest snapshot
 	plan     planner.Plan
 	before   planner.Plan // the plan before it
 	loads    []Load
@@ -148,7 +156,7 @@ func New(cfg Config, parts Parts, from Restored) (*Bridge, error) {
 // Step is one cycle: observe, estimate, plan, check, apply. An error means that Slurm could not be read, or the journal not be
 // written; nothing was changed then but what gives jobs back, and the next Step may come as usual.
 func (b *Bridge) Step(ctx context.Context, now time.Time) error {
-	b.cycle++
+	b.cycle, b.acted = b.cycle+1, 0
 	defer func() { b.last = now }()
 
 	// 1. Observe: what people ordered, what Slurm shows, what the nodes report.

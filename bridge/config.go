@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"unisched/slurm/topology"
 )
 
 // Stage says for whom the bridge acts. Each stage includes the ones before it.
@@ -32,6 +34,8 @@ type Config struct {
 	Poll time.Duration
 	// ViewEvery is how old the published [View] may be while all is well (0: made anew in every cycle).
 	ViewEvery time.Duration
+	// NoForecasts leaves out the forecasts that are kept to be scored later, where nobody will.
+	NoForecasts bool
 	// Delay is how far ahead the begin time of a waiting job is set; it is renewed when half of it has passed. When the bridge
 	// dies, its jobs start by themselves after at most this long.
 	Delay time.Duration
@@ -58,6 +62,18 @@ type Config struct {
 	Quantile float64
 	// AccountWeights and QOSWeights multiply the rewards of jobs: "name=factor", 1 for who is not named (price tiers by QOS, shares by account).
 	AccountWeights, QOSWeights []string
+	// Accounts and QOS are what the site grants them, by name. ShareHalfLife is after how long service counts half towards a share.
+	Accounts      map[string]AccountGrant
+	QOS           map[string]QOSGrant
+	ShareHalfLife time.Duration
+	// MaxPreemptionsPerHour bounds the jobs stopped or moved within any hour, MaxJobPreemptionsPerHour how often one of them is (0: no bound).
+	MaxPreemptionsPerHour, MaxJobPreemptionsPerHour int
+	// Network is where nodes hang, for clusters whose nodes do not say so themselves.
+	Network topology.Topology
+	// ResumeTimeout is how long a powered-down node takes to come up, SuspendTimeout how long one takes to go down (slurm.conf has both).
+	ResumeTimeout, SuspendTimeout time.Duration
+	// MinRun is how long every run may go on before it is stopped or moved, whatever its lease.
+	MinRun time.Duration
 	// Zone of deadlines written without one.
 	Zone *time.Location
 }
@@ -68,6 +84,7 @@ func Defaults() Config {
 		Stage: Shadow, CanaryShare: 0.1, Unit: 5 * time.Minute, SLOUnits: 2, Poll: 10 * time.Second, Delay: 3 * time.Minute,
 		Partitions: []string{"gpu"}, ProfilePartition: "profile", ProfileTime: 5 * time.Minute, RequeueExit: 99, PriorityMode: "nice",
 		CheckpointTimeout: 5 * time.Minute, CheckpointStrikes: 2, MaxCheckpoints: 8, MaxStarts: 8, MaxActions: 200,
+		ShareHalfLife: 7 * 24 * time.Hour, ResumeTimeout: 5 * time.Minute, SuspendTimeout: 30 * time.Second,
 		StartTimeout: 30 * time.Second, Quantile: 0.6, Zone: time.UTC, AccountWeights: []string{}, QOSWeights: []string{},
 	}
 }
@@ -84,6 +101,7 @@ func (c Config) Validate() error {
 		_, _, err := parseWeight(w)
 		bad(err == nil, "account_weights or qos_weights: %v", err)
 	}
+	errs = append(errs, c.validGrants()...)
 	bad(slices.Contains(stages, c.Stage), "stage %q is none of %v", c.Stage, stages)
 	bad(c.CanaryShare >= 0 && c.CanaryShare <= 1, "canary_share %v is not within 0..1", c.CanaryShare)
 	bad(c.Unit >= 5*time.Second && c.Unit <= time.Hour, "unit %v is not within 5s..1h", c.Unit)
@@ -101,6 +119,11 @@ func (c Config) Validate() error {
 	bad(c.MaxCheckpoints >= 1 && c.MaxStarts >= 1 && c.MaxActions >= 1, "max_checkpoints, max_starts and max_actions must be at least 1")
 	bad(c.StartTimeout >= c.Poll, "start_timeout %v is shorter than one poll", c.StartTimeout)
 	bad(c.Quantile >= 0.1 && c.Quantile <= 0.95, "quantile %v is not within 0.1..0.95", c.Quantile)
+	bad(c.ResumeTimeout >= 0 && c.ResumeTimeout <= 24*time.Hour && c.SuspendTimeout >= 0 && c.SuspendTimeout <= 24*time.Hour,
+		"resume_timeout %v or suspend_timeout %v is not within 0s..24h", c.ResumeTimeout, c.SuspendTimeout)
 	bad(c.Zone != nil, "zone is not set")
 	return errors.Join(errs...)
 }
+
+// Stages are all stages, each including those before it.
+func Stages() []Stage { return slices.Clone(stages) }

@@ -15,10 +15,7 @@ import (
 // must leave; requeues; starts in plan order, also of those whose GPUs are still held by a job that must leave; and only then the signals. A
 // job that saves fast is gone within milliseconds of its signal, and what it frees must find its heir already waiting, ahead of every plain job.
 func (b *Bridge) act(ctx context.Context, now time.Time) error {
-	c := &cycle{b: b, now: now, left: b.cfg.MaxActions, jobs: make(map[slurm.JobID]*slurm.Job, len(b.seen.Jobs))}
-	for i := range b.seen.Jobs {
-		c.jobs[b.seen.Jobs[i].ID] = &b.seen.Jobs[i]
-	}
+	c := &cycle{b: b, now: now, left: b.cfg.MaxActions}
 	c.count()
 	for _, p := range []pass{giveBack, hold, requeue} {
 		if err := c.each(ctx, p); err != nil {
@@ -36,9 +33,8 @@ func (b *Bridge) act(ctx context.Context, now time.Time) error {
 type pass func(*cycle, *Record, slurm.Job) []Action
 
 func (c *cycle) each(ctx context.Context, p pass) error {
-	for _, id := range c.b.ids() {
-		if job, ok := c.jobs[id]; ok {
-			rec := c.b.records[id]
+	for _, rec := range c.b.known() {
+		if job, ok := c.job(rec); ok {
 			if err := c.apply(ctx, rec, p(c, rec, *job)...); err != nil {
 				return err
 			}
@@ -51,19 +47,21 @@ func (c *cycle) each(ctx context.Context, p pass) error {
 type cycle struct {
 	b       *Bridge
 	now     time.Time
-	left    int // writes
-	jobs    map[slurm.JobID]*slurm.Job
+	left    int            // writes
 	saving  int            // checkpoints in progress
 	loading int            // starts without a sign of life
 	free    map[string]int // GPUs free now by node, less what starting jobs will take
 	soon    map[string]int // and those of jobs that are writing their checkpoint or completing
 }
 
+// job is what this cycle's snapshot shows of a record.
+func (c *cycle) job(rec *Record) (*slurm.Job, bool) { return rec.shown, rec.shownIn == c.b.cycle }
+
 // count finds out what is in progress and which GPUs are free.
 func (c *cycle) count() {
 	c.free, c.soon, c.saving, c.loading = map[string]int{}, map[string]int{}, 0, 0
 	for _, n := range c.b.seen.Nodes {
-		if n.Usable {
+		if _, wakes := n.Power(); n.Usable || wakes {
 			c.free[n.Name] = n.TotalGPUs()
 		}
 	}
@@ -81,8 +79,8 @@ func (c *cycle) count() {
 			}
 		}
 	}
-	for _, id := range c.b.ids() {
-		switch rec := c.b.records[id]; rec.Phase {
+	for _, rec := range c.b.known() {
+		switch rec.Phase {
 		case Starting:
 			c.take(rec.Target.Placement)
 			c.loading++
@@ -202,6 +200,7 @@ func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 		return nil
 	}
 	rec.Strikes++
+	c.b.counts.CheckpointsUnconfirmed++
 	rec.Target = Target{}
 	rec.Run.Signalled, rec.Run.Extended = time.Time{}, true
 	why := fmt.Sprintf("signal-ineffective: no checkpoint within %v of the signal (%d of %d strikes)", c.b.cfg.CheckpointTimeout, rec.Strikes, c.b.cfg.CheckpointStrikes)
@@ -272,9 +271,13 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 		why = "somebody else got its GPUs"
 	}
 	rec.BlockedTill = c.now
+	if !gone && !held && limitReason(job.Reason) {
+		c.b.learnLimit(c.now, job)
+	}
 	if !gone {
 		rec.BlockedTill, rec.Blocked = c.now.Add(max(3*c.b.cfg.Poll, backoff(rec.StartFailures))), why
 		rec.StartFailures++
+		rec.profileRefused(c.now, job, why)
 	}
 	rec.enter(c.now, c.b.queuePhase(rec), why)
 	rec.Target = Target{}
@@ -320,6 +323,8 @@ func ask(c *cycle, rec *Record, job slurm.Job) []Action {
 // requeue brings back jobs that saved but did not leave, and those that failed through our doing.
 func requeue(c *cycle, rec *Record, job slurm.Job) []Action {
 	switch {
+	case rec.Phase == Failed && rec.Rerun && job.HasFlag(slurm.FlagCompleting): // Slurm refuses until its nodes are done with it, which may take long
+		return nil
 	case rec.Phase == Failed && rec.Rerun:
 		return []Action{Rerun{target(rec.ID())}}
 	case rec.Phase == Checkpointing && job.State == slurm.StateRunning && !job.HasFlag(slurm.FlagCompleting) && !rec.Run.Signalled.IsZero() &&
@@ -335,9 +340,8 @@ func requeue(c *cycle, rec *Record, job slurm.Job) []Action {
 func (c *cycle) starts(ctx context.Context) error {
 	b := c.b
 	var chosen, waiting []*Record
-	for _, id := range b.ids() {
-		rec := b.records[id]
-		job, ok := c.jobs[id]
+	for _, rec := range b.known() {
+		job, ok := c.job(rec)
 		waits := rec.Phase == Waiting || rec.Phase == Admitted || rec.Phase == Requeueing
 		if !ok || !waits || job.State != slurm.StatePending || job.HasFlag(slurm.FlagCompleting) || !b.acts(rec) {
 			continue
@@ -355,7 +359,7 @@ func (c *cycle) starts(ctx context.Context) error {
 	for i, rec := range chosen {
 		now, soon := c.room(rec.Target.Placement)
 		soon = soon && !c.tooSoon(rec)
-		if b.suspect != "" || !soon || b.noReturn != "" && rec.Profile.Needed() || c.loading >= b.cfg.MaxStarts {
+		if b.suspect != "" || !soon || rec.Profile.Needed() && b.stopped(rec.Original.Partition) != "" || c.loading >= b.cfg.MaxStarts {
 			if rec.Phase != Requeueing {
 				waiting = append(waiting, rec)
 			}
@@ -393,7 +397,7 @@ func (c *cycle) tooSoon(rec *Record) bool {
 // delays renews the begin time of waiting jobs when half of it has passed. A job that is blocked by something else is left alone.
 func (c *cycle) delays(ctx context.Context, waiting []*Record) error {
 	for _, rec := range waiting {
-		job := c.jobs[rec.Job]
+		job := rec.shown
 		if rec.Blocked != "" && !c.now.Before(rec.BlockedTill) || job.Held {
 			continue
 		}

@@ -42,6 +42,7 @@ func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
 	if during.OnGPUs() || during == Starting { // the books of this run
 		b.runOver(now, rec, at)
 	}
+	rec.markLost(now, job)
 	exit := fmt.Sprintf("%s, exit %d", job.State, job.ExitCode)
 	if job.ExitSignal != 0 {
 		exit = fmt.Sprintf("%s, signal %d", job.State, job.ExitSignal)
@@ -84,6 +85,10 @@ func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
 	case job.State == slurm.StateCompleted:
 		return ""
 	case signalled && !rec.Run.answered():
+		b.counts.CheckpointsFailed++
+		if job.State == slurm.StatePreempted {
+			return "Slurm preempted it while it was saving"
+		}
 		rec.NoPreempt = "signal-kills: the checkpoint signal ended it; see its ckpt= setting"
 		return "the checkpoint signal killed it"
 	case signalled && rec.Wish.Stop.Iterations > rec.Run.SavedIter:
@@ -122,7 +127,10 @@ func (b *Bridge) runOver(now time.Time, rec *Record, at time.Time) {
 	if !run.Start.IsZero() && at.After(run.Start) {
 		rec.GPUSeconds += at.Sub(run.Start).Seconds() * float64(rec.Placement.GPUs())
 		rec.LastOnGPUs = at
-		rec.Stays = keep(rec.Stays, maxStays, Stay{rec.Restart, run.Start, at, rec.Placement, run.Profile})
+		rec.Stays = keep(rec.Stays, maxStays, Stay{rec.Restart, run.Start, at, rec.Placement, run.Profile, rec.Phase == Checkpointing && !run.Profile})
+	}
+	if rec.Phase == Checkpointing && run.answered() {
+		b.counts.CheckpointsConfirmed++
 	}
 	if rec.Phase == Checkpointing && !run.Signalled.IsZero() && at.After(run.Signalled) {
 		s := estimator.SRSample{GPUs: rec.Placement.GPUs(), Nodes: len(rec.Placement), Seconds: at.Sub(run.Signalled).Seconds(),
@@ -132,6 +140,7 @@ func (b *Bridge) runOver(now time.Time, rec *Record, at time.Time) {
 	}
 	if !run.Profile && rec.Phase == Checkpointing {
 		rec.Preemptions++
+		b.counts.Preemptions++
 	}
 	b.learnLease(now, rec, at)
 	if run.Profile && !rec.Profile.Done && run.Ready.IsZero() {

@@ -14,9 +14,9 @@ import (
 // follow brings the records in line with what Slurm shows: admits new jobs, follows the phases of the known ones, and ends
 // those that are over. Slurm's word always wins.
 func (b *Bridge) follow(now time.Time, s slurm.State) {
-	present := make(map[slurm.JobID]bool, len(s.Jobs))
-	for _, job := range s.Jobs {
-		present[job.ID] = true
+	b.forgetLimits(now)
+	for i := range s.Jobs {
+		job := s.Jobs[i]
 		rec := b.records[job.ID]
 		if rec != nil && !rec.same(job) {
 			b.log(now, "warn", "job-id-reused", job.ID, "job %d is another job than the one we knew (user id %d, submitted %s)",
@@ -31,12 +31,16 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 			b.takeUp(rec)
 		}
 		b.followJob(now, rec, job)
+		rec.shown, rec.shownIn = &s.Jobs[i], b.cycle
 	}
-	for _, id := range b.ids() {
-		if present[id] {
+	b.endStandstills(now)
+	for _, rec := range b.known() {
+		if !rec.LostSince.IsZero() && (!rec.Phase.Ended() || now.Sub(rec.LostSince) >= b.cfg.returnWithin()) {
+			b.judgeLost(now, rec)
+		}
+		if rec.shownIn == b.cycle {
 			continue
 		}
-		rec := b.records[id]
 		if rec.Phase.Ended() || rec.Phase == Unmanaged || rec.Phase == Released {
 			b.bury(rec)
 			continue
@@ -49,19 +53,17 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 // endUnseen is the exit of a job that ended while nobody was looking: neither when nor how is known.
 const endUnseen = "no longer known to Slurm"
 
-// ids are the known jobs in order: ranging over the map never decides anything.
-func (b *Bridge) ids() []slurm.JobID {
+// known are the records in order of their ids: ranging over the map never decides anything.
+func (b *Bridge) known() []*Record {
 	if b.order == nil { // takeUp and bury drop it; those who range over the old list keep it whole
-		b.order = slices.Sorted(maps.Keys(b.records))
+		b.order = slices.SortedFunc(maps.Values(b.records), func(x, y *Record) int { return cmp.Compare(x.Job, y.Job) })
 	}
 	return b.order
 }
 
 // takeUp adds a record.
 func (b *Bridge) takeUp(rec *Record) {
-	if b.records[rec.Job] == nil {
-		b.order = nil
-	}
+	b.order = nil
 	b.records[rec.Job] = rec
 }
 
@@ -70,6 +72,9 @@ const maxPast = 1000
 
 // bury moves a record to the past.
 func (b *Bridge) bury(rec *Record) {
+	if !rec.LostSince.IsZero() {
+		b.judgeLost(b.seen.At, rec)
+	}
 	delete(b.records, rec.Job)
 	b.order = nil
 	if rec.Phase == Unmanaged {
@@ -226,17 +231,20 @@ func placementOf(job slurm.Job) planner.Placement {
 
 // followPending handles a job that Slurm shows pending.
 func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
+	at := rec.where()
 	if rec.Phase.OnGPUs() || job.Restarts != rec.Restart {
 		rec.loops(now)
-		if rec.Rerun && b.noReturn != "" {
-			b.noReturn = ""
-			b.log(now, "info", "no-return", rec.Job, "it came back: preemptions are possible again")
+		if rec.Rerun || rec.Phase == Checkpointing {
+			b.cameBack(now, rec)
 		}
-		at := job.Submit // a requeue sets the submit time, when the nodes are done with the run
-		if !at.After(rec.Run.Start) {
-			at = now
+		over := job.Submit // a requeue sets the submit time, when the nodes are done with the run
+		if !over.After(rec.Run.Start) {
+			over = now
 		}
-		b.runOver(now, rec, at)
+		if rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() && !rec.Run.answered() {
+			b.counts.CheckpointsConfirmed++ // by the agreed exit code
+		}
+		b.runOver(now, rec, over)
 		rec.Restart, rec.Rerun, rec.RerunTries = job.Restarts, false, 0
 		rec.Changed.Begin = time.Time{} // Slurm has set its own
 		switch {
@@ -252,6 +260,7 @@ func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 	if rec.Phase.Ended() { // put back into the queue by somebody
 		rec.enter(now, Requeueing, "")
 	}
+	b.launchFailed(now, rec, job, at)
 	b.adopt(now, rec, job)
 	b.readBlocks(now, rec, job)
 	if rec.Phase == Admitted && rec.Profile.Needed() && rec.Blocked == "" && b.acts(rec) && now.Sub(rec.Since) > profilePatience*b.cfg.Unit {
@@ -267,13 +276,14 @@ func (r *Record) loops(now time.Time) {
 	case !r.Phase.OnGPUs() && r.Phase != Starting || !run.Signalled.IsZero():
 		return
 	case run.LastIter > run.FirstIter || run.CheckpointAt.After(run.Start):
-		r.Loops = 0
+		r.Loops, r.LaunchFailures = 0, 0
 		return
 	}
 	if r.Loops++; r.Loops > 1 {
 		r.BlockedTill = now.Add(backoff(r.Loops - 2))
 		r.Blocked = fmt.Sprintf("it came back to the queue by itself %d times in a row without an iteration", r.Loops)
 		r.note(now, "loops", r.Blocked)
+		r.avoid(now, r.where())
 	}
 }
 
@@ -302,8 +312,8 @@ func (b *Bridge) rouseWhenFreed() {
 	if b.freeGPUs <= before {
 		return
 	}
-	for _, id := range b.ids() {
-		if p := b.records[id].Phase; p == Waiting || p == Admitted || p == Requeueing {
+	for _, rec := range b.known() {
+		if p := rec.Phase; p == Waiting || p == Admitted || p == Requeueing {
 			b.rouse("GPUs came free")
 			return
 		}

@@ -5,23 +5,23 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"unisched/estimator"
 	"unisched/planner"
+	"unisched/slurm"
 )
 
 // madeFrom is what an estimate was made from: as long as it stays the same, only time and progress have to be brought up to date.
 type madeFrom struct {
-	input   estimateInput
-	version int64 // of the lore
-	iter    int64
+	input estimateInput
+	lore  versions
+	iter  int64
 }
 
 // estimateInput is what of a job an estimate depends on.
 type estimateInput struct {
-	shapes                    string
+	shapes                    shapeKey
 	samples, last             int   // number, and doublings of the newest one's iterations in quarters
 	newest                    int64 // when the newest sample began
 	points                    int
@@ -31,33 +31,31 @@ type estimateInput struct {
 	resume, checkpoint, batch float64
 }
 
-// inputOf sums up a job.
-func inputOf(j estimator.Job) estimateInput {
-	var shapes strings.Builder
-	for _, s := range j.Candidates {
-		shapes.WriteString(s.String())
-		shapes.WriteByte(' ')
+// input sums up a job.
+func (b *Bridge) input(now time.Time, rec *Record) estimateInput {
+	in := estimateInput{shapes: b.shapeKeyOf(rec), samples: len(rec.Samples), points: len(rec.Curve), resumes: len(rec.Resumes), checkpoints: len(rec.Checkpoints),
+		grad: rec.GradBytes, bytes: rec.CheckpointBytes, limit: rec.Original.TimeLimit.Seconds()}
+	if n := len(rec.Samples); n > 0 {
+		s := &rec.Samples[n-1]
+		in.last, in.newest, in.batch = quarters(s.N), s.At.UnixNano(), s.Batch
 	}
-	in := estimateInput{shapes: shapes.String(), samples: len(j.Samples), points: len(j.Curve), resumes: len(j.Resumes), checkpoints: len(j.Checkpoints),
-		grad: j.GradBytes, bytes: j.CheckpointBytes, limit: j.LimitSeconds}
-	if n := len(j.Samples); n > 0 {
-		s := j.Samples[n-1]
-		in.last, in.newest, in.batch = int(4*math.Log2(float64(max(s.N, 1)))), s.At.UnixNano(), s.Batch
+	if n := len(rec.Curve); n > 0 {
+		in.point = rec.Curve[n-1].Iter
 	}
-	if n := len(j.Curve); n > 0 {
-		in.point = j.Curve[n-1].Iter
+	if n := len(rec.Resumes); n > 0 {
+		in.resume = rec.Resumes[n-1].Seconds
 	}
-	if n := len(j.Resumes); n > 0 {
-		in.resume = j.Resumes[n-1].Seconds
+	if n := len(rec.Checkpoints); n > 0 {
+		in.checkpoint = rec.Checkpoints[n-1].Seconds
 	}
-	if n := len(j.Checkpoints); n > 0 {
-		in.checkpoint = j.Checkpoints[n-1].Seconds
-	}
-	if !estimator.Known(j) { // then the time that it has run is part of the answer
-		in.ran = math.Round(8 * math.Log2(60+j.RanSeconds))
+	if in.samples == 0 || rec.Wish.Stop.Kind == "" { // then the time that it has run is part of the answer
+		in.ran = math.Round(8 * math.Log2(60+rec.ranSeconds(now)))
 	}
 	return in
 }
+
+// quarters is four times the binary logarithm of a count, rounded down.
+func quarters(n int) int { return int(4 * math.Log2(float64(max(n, 1)))) }
 
 // maxStale bounds the estimates that are made anew in one round only because the lore has grown.
 const maxStale = 64
@@ -68,43 +66,78 @@ func (b *Bridge) estimate(now time.Time, round bool) {
 	if round && b.parts.Estimator == nil { // another one knows, and learns, by itself
 		b.learn(now)
 	}
-	var stale []*Record
-	for _, id := range b.ids() {
-		rec := b.records[id]
+	renewed := 0
+	for _, rec := range b.inTurn(round) {
 		if !rec.Phase.Ours() || !round && len(rec.Estimate.Speeds) > 0 {
 			continue
 		}
-		j := b.estimatorJob(now, rec)
-		in := inputOf(j)
-		if len(rec.Estimate.Speeds) == 0 || in != rec.made.input {
-			b.fit(now, rec, j, in)
+		in := b.input(now, rec)
+		behind := b.behind(rec) && renewed < maxStale
+		switch {
+		case len(rec.Estimate.Speeds) == 0 || in != rec.made.input:
+			b.fit(now, rec, in)
+			continue
+		case behind && b.lore.concerns(rec):
+			renewed++
+			b.fit(now, rec, in)
+			b.lore.turn = rec.Job
+			continue
+		case behind:
+			renewed++
+			b.refreshCosts(now, rec)
+			b.lore.turn = rec.Job
+			b.advance(now, rec, true)
 			continue
 		}
-		if rec.made.version != b.lore.version {
-			stale = append(stale, rec)
-		}
-		rec.Estimate = b.lore.fabric.Advance(rec.Estimate, j, rec.Iter-rec.made.iter, now)
-		rec.made.iter = rec.Iter
-		rec.neverSuspended()
+		b.advance(now, rec, false)
 	}
-	slices.SortFunc(stale, func(x, y *Record) int {
-		return cmp.Or(cmp.Compare(x.made.version, y.made.version), cmp.Compare(x.Job, y.Job))
-	})
-	for _, rec := range stale[:min(len(stale), maxStale)] {
-		j := b.estimatorJob(now, rec)
-		b.fit(now, rec, j, inputOf(j))
-	}
-	if round {
+	if round && !b.cfg.NoForecasts {
 		b.forecasts(now)
 	}
 }
 
+// behind reports whether the lore has grown since the estimate was made.
+func (b *Bridge) behind(rec *Record) bool {
+	return b.parts.Estimator == nil && rec.made.lore != b.lore.version
+}
+
+// inTurn are the records in order; in a round they begin after the one that the lore reached last.
+func (b *Bridge) inTurn(round bool) []*Record {
+	all := b.known()
+	i, _ := slices.BinarySearchFunc(all, b.lore.turn, func(r *Record, id slurm.JobID) int { return cmp.Compare(r.Job, id+1) })
+	if !round || i == 0 || i == len(all) {
+		return all
+	}
+	b.turned = append(append(b.turned[:0], all[i:]...), all[:i]...)
+	return b.turned
+}
+
+// advance brings an estimate up to date of which nothing but time and progress has changed; grown says that the lore has changed as well.
+func (b *Bridge) advance(now time.Time, rec *Record, grown bool) {
+	more := rec.Iter - rec.made.iter
+	if more == 0 && !grown && !rec.Phase.OnGPUs() && rec.Estimate.Unsaved == 0 && len(rec.Wish.Tiers) == 0 { // nothing counts down
+		return
+	}
+	j := estimator.Job{Class: planner.Class(rec.Wish.Class), Requested: b.shapesOf(rec)[0], UnsavedSeconds: rec.unsaved(now).Seconds()}
+	b.lease(rec, &j)
+	rec.Estimate = b.lore.fabric.Advance(rec.Estimate, j, more, now)
+	rec.made.iter = rec.Iter
+	rec.neverSuspended()
+}
+
+// refreshCosts renews what suspending costs, when nothing else of an estimate can have changed.
+func (b *Bridge) refreshCosts(now time.Time, rec *Record) {
+	rec.Estimate.Resume, rec.Estimate.Checkpoint = b.fits().Costs(b.estimatorJob(now, rec))
+	rec.made.lore = b.lore.version
+}
+
 // fit makes an estimate anew.
-func (b *Bridge) fit(now time.Time, rec *Record, j estimator.Job, in estimateInput) {
+func (b *Bridge) fit(now time.Time, rec *Record, in estimateInput) {
+	j := b.estimatorJob(now, rec)
 	if b.parts.Estimator != nil {
 		rec.Estimate = b.parts.Estimator.Estimate(rec.Job, j, now)
 	} else {
-		rec.Estimate = b.lore.fabric.Estimate(b.prime(now, rec, j), now)
+		rec.Estimate = b.fits().Estimate(b.prime(now, rec, j), now)
 	}
 	rec.made = madeFrom{in, b.lore.version, rec.Iter}
 	rec.neverSuspended()
@@ -203,8 +236,7 @@ const maxForecasts = 32
 
 // forecasts writes down, once a round, what is forecast of the running jobs: of each when a unit and a sixteenth of what was forecast before have passed.
 func (b *Bridge) forecasts(now time.Time) {
-	for _, id := range b.ids() {
-		rec := b.records[id]
+	for _, rec := range b.known() {
 		if rec.Phase != Running || rec.Run.Start.IsZero() || len(rec.Estimate.Speeds) == 0 {
 			continue
 		}

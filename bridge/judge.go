@@ -30,6 +30,7 @@ func (b *Bridge) judge(now time.Time, s slurm.State) {
 		why = b.unsaved
 	case why != "":
 		b.quiet = max(b.quiet, 2)
+		b.counts.Suspect++
 		b.log(now, "warn", "suspect-snapshot", 0, "%s", why)
 	case b.quiet > 0:
 		b.quiet--
@@ -39,4 +40,5 @@ func (b *Bridge) judge(now time.Time, s slurm.State) {
 		b.log(now, "info", "slurm-back", 0, "Slurm answers again")
 	}
 	b.suspect, b.trouble, b.seen = why, "", s
+	clear(b.perNode)
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"unisched/bridge/journal"
@@ -20,9 +21,39 @@ import (
 type lore struct {
 	fabric  estimator.Fabric
 	history estimator.History
-	version int64 // rises when estimates made before are out of date
-	dirty   bool  // the fabric differs from the journal's
-	lessons int   // taught since the last round
+	// version rises when estimates made before are out of date.
+	version versions
+	at      time.Time   // the beginning of the unit in which the versions last rose
+	dirty   bool        // the fabric differs from the journal's
+	speeds  bool        // in its step times
+	runs    bool        // in its run times
+	lessons int         // taught since the last round
+	turn    slurm.JobID // the last one that the lore has reached
+	// ready are the fits of the fabric as it was at these versions.
+	ready    *estimator.Ready
+	readyFor versions
+}
+
+// versions count the changes of the lore in what it says of step times, of suspensions and of run times.
+type versions struct{ speeds, costs, runs int64 }
+
+// fits are the fits of the fabric, made once a version.
+func (b *Bridge) fits() *estimator.Ready {
+	l := &b.lore
+	if l.ready == nil || l.readyFor != l.version {
+		l.ready, l.readyFor = l.fabric.Ready(), l.version
+	}
+	return l.ready
+}
+
+// concerns reports whether what others taught since its estimate was made says anything about the speed of a job: step times of several GPUs do not of a job of one, nor run times
+// of others of one that was measured.
+func (l *lore) concerns(rec *Record) bool {
+	made := rec.made.lore
+	if made.speeds < 0 || made.runs != l.version.runs && len(rec.Samples) == 0 {
+		return true
+	}
+	return made.speeds != l.version.speeds && slices.ContainsFunc(rec.Estimate.Speeds, func(s planner.ShapeSpeed) bool { return s.Shape.GPUs() > 1 })
 }
 
 // Taught says what of a job has gone into the lore.
@@ -32,6 +63,8 @@ type Taught struct {
 	Doublings int `json:"doublings,omitempty"`
 	// ResumesDue counts the newest measured resumes that were not taught yet.
 	ResumesDue int `json:"resumes_due,omitempty"`
+	// Run says that its run time was taught.
+	Run bool `json:"run,omitempty"`
 	// Leases of the run in progress are counted already.
 	Leases int `json:"leases,omitempty"`
 }
@@ -104,6 +137,9 @@ func (b *Bridge) prime(now time.Time, rec *Record, j estimator.Job) estimator.Jo
 func (b *Bridge) skipProfiled(now time.Time, rec *Record) {
 	past, ok := b.lore.history.Find(rec.Key, now)
 	p := &rec.Profile
+	if ok && p.FirstLease && past.Answers(planner.Shape{1}) {
+		p.FirstLease, p.Note = false, fmt.Sprintf("measured in %d earlier jobs", past.Jobs)
+	}
 	if !ok || !p.Needed() {
 		return
 	}
@@ -118,15 +154,20 @@ func (b *Bridge) skipProfiled(now time.Time, rec *Record) {
 	}
 }
 
-// learn teaches the fabric, once a round, what running jobs have measured since: each when it has seen another shape or twice the iterations, at most maxLessons of them.
+// learn teaches the fabric, once a unit, what running jobs have measured since: each when it has seen another shape or twice the iterations, at most maxLessons of them.
 func (b *Bridge) learn(now time.Time) {
 	b.lore.lessons = 0
+	edge := now.Truncate(b.cfg.Unit)
+	if !edge.After(b.lore.at) {
+		return
+	}
+	b.lore.at = edge
 	left, leases := maxLessons, 0
-	for _, id := range b.ids() {
-		rec := b.records[id]
+	for _, rec := range b.known() {
 		if left > 0 && rec.Phase.Ours() && b.teach(now, rec) {
 			left--
 		}
+		b.teachRun(now, rec)
 		if rec.Phase == Running {
 			leases += rec.newLeases(now, b.cfg.Unit)
 		}
@@ -135,9 +176,15 @@ func (b *Bridge) learn(now time.Time) {
 	if !b.lore.dirty {
 		return
 	}
-	b.lore.version++
+	b.lore.version.costs++
+	if b.lore.speeds {
+		b.lore.version.speeds++
+	}
+	if b.lore.runs {
+		b.lore.version.runs++
+	}
 	b.audit = append(b.audit, entry(now, kindFabric, "fabric", b.lore.fabric))
-	b.lore.dirty = false
+	b.lore.dirty, b.lore.speeds, b.lore.runs = false, false, false
 }
 
 // teach gives the fabric the lesson of one job. It returns false when the job has nothing new.
@@ -146,7 +193,10 @@ func (b *Bridge) teach(now time.Time, rec *Record) bool {
 	if n := min(rec.Taught.ResumesDue, len(rec.Resumes)); n > 0 {
 		o.NewResumes = rec.Resumes[len(rec.Resumes)-n:]
 	}
-	shapes, doublings := weigh(rec.Samples)
+	shapes, doublings := rec.Taught.Shapes, rec.Taught.Doublings
+	if estimator.Teaches(rec.Samples) {
+		shapes, doublings = weigh(rec.Samples)
+	}
 	grown := shapes > rec.Taught.Shapes || doublings > rec.Taught.Doublings
 	if !grown && len(o.NewResumes) == 0 {
 		return false
@@ -156,10 +206,46 @@ func (b *Bridge) teach(now time.Time, rec *Record) bool {
 		o.Job.Resumes, o.Job.Checkpoints = nil, nil
 	}
 	b.lore.fabric = b.lore.fabric.Learn(o, now)
-	b.lore.dirty = true
+	b.lore.dirty, b.lore.speeds = true, b.lore.speeds || grown
 	rec.Taught.Shapes, rec.Taught.Doublings, rec.Taught.ResumesDue = shapes, doublings, 0
 	rec.dirty = true
 	return true
+}
+
+// teachRun teaches how long a job runs in all, once: as soon as its speed has been measured and its iterations are declared, or when it has completed. Waiting for the end alone would
+// teach the short ones first.
+func (b *Bridge) teachRun(now time.Time, rec *Record) {
+	if rec.Taught.Run || b.parts.Estimator != nil || len(rec.Estimate.Speeds) == 0 {
+		return
+	}
+	seconds := 0.0
+	speed, ok := rec.Estimate.SpeedOf(b.shapesOf(rec)[0])
+	switch n := rec.Wish.Stop.Iterations; {
+	case rec.Phase == Completed && rec.Held > 0:
+		seconds = rec.Held
+	case rec.Phase.Ours() && len(rec.Samples) > 0 && !rec.Profile.Needed() && n > 0 && ok && speed.Mid > 0 && rec.made.input.samples > 0:
+		seconds = float64(n) / speed.Mid
+	default:
+		return
+	}
+	b.lore.fabric = b.lore.fabric.Learn(estimator.Outcome{Job: estimator.Job{Requested: b.shapesOf(rec)[0], Kinds: rec.kinds(), WindowSeconds: rec.window(), LimitSeconds: rec.Original.TimeLimit.Seconds()},
+		RunSeconds: seconds}, now)
+	b.lore.dirty, b.lore.runs = true, true
+	rec.Taught.Run, rec.dirty = true, true
+}
+
+// kinds name those that a job is likely to run about as long as: its user's, and its user's of that name.
+func (r *Record) kinds() []string {
+	return []string{"user " + r.Key.User, "user " + r.Key.User + " name " + r.Key.Name}
+}
+
+// window is the time from the submission to the last deadline, in seconds; 0 without one.
+func (r *Record) window() float64 {
+	n := len(r.Wish.Tiers)
+	if n == 0 {
+		return 0
+	}
+	return max(r.Wish.Tiers[n-1].At.Sub(r.FirstSubmit).Seconds(), 0)
 }
 
 // weigh says how much was measured.
@@ -259,6 +345,7 @@ func (b *Bridge) keepPast(now time.Time, rec *Record) {
 		return
 	}
 	b.teach(now, rec)
+	b.teachRun(now, rec)
 	j := estimator.Job{Samples: rec.Samples, Resumes: rec.Resumes, Checkpoints: rec.Checkpoints}
 	if len(j.Samples) > 0 {
 		b.store(now, rec.Key, j, 0)
@@ -287,16 +374,24 @@ func metAt(rec *Record) int64 {
 func (b *Bridge) store(now time.Time, k estimator.Key, j estimator.Job, end int64) {
 	old := b.lore.history.Pasts
 	b.lore.history = b.lore.history.Remember(k, j, end, now)
-	b.lore.version++
+	for _, rec := range b.records {
+		if rec.Key.User == k.User && rec.Key.Script == k.Script && rec.Key.GPUType == k.GPUType && strings.HasPrefix(k.Name, rec.Key.Name) {
+			rec.made.lore.speeds = -1 // one of its kind, or with the same target
+		}
+	}
 	if p, ok := b.lore.history.Find(k, now); ok {
 		b.audit = append(b.audit, entry(now, kindPast, pastKey(k), p))
 	}
-	if len(b.lore.history.Pasts) >= len(old)+1 {
+	kept := b.lore.history.Pasts
+	if len(kept) >= len(old)+1 {
 		return
 	}
-	for _, p := range old { // aged out, or one too many
-		if _, kept := slices.BinarySearchFunc(b.lore.history.Pasts, p.Key, func(p estimator.Past, k estimator.Key) int { return p.Key.Compare(k) }); !kept {
-			b.audit = append(b.audit, journal.Entry{Kind: kindPast, Key: pastKey(p.Key), At: now.UTC(), Data: []byte("null")})
+	for i := range old { // aged out, or one too many; both lists are sorted by key
+		for len(kept) > 0 && kept[0].Key.Compare(old[i].Key) < 0 {
+			kept = kept[1:]
+		}
+		if len(kept) == 0 || kept[0].Key != old[i].Key {
+			b.audit = append(b.audit, journal.Entry{Kind: kindPast, Key: pastKey(old[i].Key), At: now.UTC(), Data: []byte("null")})
 		}
 	}
 }

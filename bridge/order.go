@@ -88,6 +88,9 @@ func (b *Bridge) obey(now time.Time, o Order) (string, error) {
 		b.paused = o.Kind == OrderPause
 		b.audit = append(b.audit, entry(now, kindPaused, "paused", b.paused))
 		b.rouse("an order")
+		if !b.paused {
+			b.still = nil // whoever resumes has seen to it that jobs come back
+		}
 		if b.paused {
 			return "paused: every job is given back to Slurm", nil
 		}
@@ -100,9 +103,8 @@ func (b *Bridge) obey(now time.Time, o Order) (string, error) {
 
 func (b *Bridge) obeyRelease(now time.Time, o Order) (string, error) {
 	n := 0
-	for _, id := range b.ids() {
-		rec := b.records[id]
-		if o.Job != 0 && id != o.Job || !rec.Phase.Ours() || rec.Releasing {
+	for _, rec := range b.known() {
+		if o.Job != 0 && rec.Job != o.Job || !rec.Phase.Ours() || rec.Releasing {
 			continue
 		}
 		rec.Releasing = true
@@ -123,8 +125,7 @@ func (b *Bridge) obeyRelease(now time.Time, o Order) (string, error) {
 
 // finishReleases closes the records of released jobs on which nothing of ours is left.
 func (b *Bridge) finishReleases(now time.Time) {
-	for _, id := range b.ids() {
-		rec := b.records[id]
+	for _, rec := range b.known() {
 		if rec.Releasing && rec.Phase.Ours() && !rec.Changed.Any() && !slices.Contains([]Phase{Checkpointing, Requeueing, Profiling}, rec.Phase) {
 			rec.enter(now, Released, "released by order")
 		}

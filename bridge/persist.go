@@ -61,10 +61,7 @@ func (b *Bridge) notSaved(now time.Time, err error) error {
 // allRecords are the known jobs in order, then those of the past.
 func (b *Bridge) allRecords() []*Record {
 	out := make([]*Record, 0, len(b.records)+len(b.past))
-	for _, id := range b.ids() {
-		out = append(out, b.records[id])
-	}
-	return append(out, b.past...)
+	return append(append(out, b.known()...), b.past...)
 }
 
 // compact rewrites the journal with the state alone.

@@ -72,3 +72,8 @@ func Legal(from, to Phase) bool {
 	}
 	return !from.Ended() && from != Released && (to.Ended() || to == Released)
 }
+
+// Phases are all phases, in the order of a job's life.
+func Phases() []Phase {
+	return []Phase{Unmanaged, Admitted, Waiting, Starting, Profiling, Running, Checkpointing, Requeueing, Completed, Failed, Cancelled, Released}
+}

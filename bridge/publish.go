@@ -22,7 +22,7 @@ func (b *Bridge) publish(now time.Time) {
 	v := &View{
 		Schema: ViewSchema, At: now, Cycle: b.cycle, Stage: b.cfg.Stage, Paused: b.paused, Unit: b.cfg.Unit, Cluster: b.seen.Cluster,
 		Slurm: b.seen.Release, API: b.seen.API, SeenAt: b.seen.At, Trouble: b.trouble, Suspect: b.suspect,
-		NextPlan: now.Truncate(b.cfg.Unit).Add(b.cfg.Unit), Actions: b.counts, LastPlan: b.plan, Snapshot: b.snapshot, GPUs: b.gpuCount(),
+		NextPlan: now.Truncate(b.cfg.Unit).Add(b.cfg.Unit), Actions: b.counts, LastPlan: b.plan, Snapshot: b.snapshot, GPUs: b.gpuCount(), Standstills: b.standstills(),
 	}
 	jobs := map[slurm.JobID]slurm.Job{}
 	for _, j := range b.seen.Jobs {
@@ -48,7 +48,7 @@ func (b *Bridge) publish(now time.Time) {
 
 func (b *Bridge) gpuCount() GPUCount {
 	var g GPUCount
-	ours := map[string]bool{}
+	ours, used := map[string]bool{}, map[string]int{}
 	for _, n := range b.seen.Nodes {
 		if b.ourNode(n) && n.Usable {
 			g.Total += n.TotalGPUs()
@@ -61,6 +61,7 @@ func (b *Bridge) gpuCount() GPUCount {
 		}
 		rec := b.records[j.ID]
 		for _, a := range j.NodeGPUs {
+			used[a.Node] += a.Count
 			switch {
 			case !ours[a.Node]:
 			case rec != nil && rec.Phase.OnGPUs():
@@ -71,6 +72,11 @@ func (b *Bridge) gpuCount() GPUCount {
 		}
 	}
 	g.Free = max(g.Total-g.Managed-g.Other, 0)
+	for _, n := range b.seen.Nodes {
+		if used := used[n.Name]; ours[n.Name] && n.Usable && used > 0 {
+			g.Holes += max(n.TotalGPUs()-used, 0)
+		}
+	}
 	return g
 }
 
@@ -136,8 +142,8 @@ func (b *Bridge) whyNotPreempted(rec *Record, job slurm.Job) string {
 		return rec.NoPreempt
 	case !rec.Phase.Ours():
 		return ""
-	case b.noReturn != "":
-		return b.noReturn
+	case b.stopped(rec.Original.Partition) != "":
+		return b.stopped(rec.Original.Partition)
 	case rec.Wish.Ckpt.None:
 		return "no ckpt= in its comment: it cannot save its work"
 	case job.ID != 0 && !job.Requeue:

@@ -79,6 +79,8 @@ type Record struct {
 	// Rerun asks for a failed job to be put back into the queue: what failed was our doing.
 	Rerun      bool `json:"rerun,omitempty"`
 	RerunTries int  `json:"rerun_tries,omitempty"`
+	// LostSince is when it was seen cancelled or preempted after an action of ours; it may still come back.
+	LostSince time.Time `json:"lost_since,omitzero"`
 
 	Ended  time.Time `json:"ended,omitzero"`
 	Exit   string    `json:"exit,omitempty"`
@@ -95,10 +97,17 @@ type Record struct {
 	// StartFailures counts starts in a row that Slurm did not carry out, Loops runs in a row that went back to the queue by themselves without progress.
 	StartFailures int `json:"start_failures,omitempty"`
 	Loops         int `json:"loops,omitempty"`
+	// Avoid are nodes that the job is kept off for a while.
+	Avoid []Avoid `json:"avoid,omitempty"`
 
 	dirty bool
 	made  madeFrom // of Estimate
 	left  leftTime // derived from Estimate
+	// shown is the job as the snapshot of cycle shownIn has it; shapes are those of shapeKey.
+	shown    *slurm.Job
+	shownIn  int64
+	shapes   []planner.Shape
+	shapeKey shapeKey
 }
 
 // Original holds the values to restore: the job as its user submitted it.
@@ -136,6 +145,8 @@ type Profile struct {
 	Steps []planner.Shape `json:"steps,omitempty"` // still to be measured, in order
 	Done  bool            `json:"done,omitempty"`
 	Note  string          `json:"note,omitempty"` // why there was none, or how it ended
+	// FirstLease says that the first lease is the profile: of a job that needs one GPU anyway.
+	FirstLease bool `json:"first_lease,omitempty"`
 }
 
 // Needed reports whether the job still waits for a profile run.
@@ -169,6 +180,7 @@ type RunProgress struct {
 	Resent       bool      `json:"resent,omitempty"` // it was sent a second time, since nobody did
 	CheckpointAt time.Time `json:"checkpoint_at,omitzero"`
 	SavedIter    int64     `json:"saved_iter"`
+	Requeued     time.Time `json:"requeued,omitzero"`  // when we asked Slurm to requeue it
 	Rejoined     bool      `json:"rejoined,omitempty"` // its resume was counted
 	Extended     bool      `json:"extended,omitempty"`
 	Freed        time.Time `json:"freed,omitzero"` // when a released job's GPUs were first seen free
@@ -181,6 +193,7 @@ type Stay struct {
 	To        time.Time         `json:"to,omitzero"` // zero: still there
 	Placement planner.Placement `json:"placement"`
 	Profile   bool              `json:"profile,omitempty"`
+	Cut       bool              `json:"cut,omitempty"` // the plan ended it
 }
 
 // clockSkew is what the clocks of nodes may be behind ours.
@@ -202,6 +215,7 @@ type Return struct {
 
 // Event is one thing that happened to a job, for its user to read.
 type Event struct {
+	N    int       `json:"n"` // rises within the job, without gaps
 	At   time.Time `json:"at"`
 	Run  int       `json:"run"`
 	What string    `json:"what"`
@@ -232,7 +246,11 @@ func (r *Record) Class() planner.Class {
 
 // note adds an event.
 func (r *Record) note(now time.Time, what, text string) {
-	r.Events = append(r.Events, Event{At: now, Run: r.Restart, What: what, Text: text})
+	n := 1
+	if len(r.Events) > 0 {
+		n = r.Events[len(r.Events)-1].N + 1
+	}
+	r.Events = append(r.Events, Event{N: n, At: now, Run: r.Restart, What: what, Text: text})
 	if n := len(r.Events) - maxEvents; n > 0 {
 		r.Events = slices.Delete(r.Events, 1, n+1) // the first event, the admission, stays
 	}

@@ -46,14 +46,13 @@ func ReleaseDead(ctx context.Context, cfg Config, cluster Cluster, mem Memory, e
 		}
 	}
 	err = cmp.Or(err, unsaved)
-	for _, id := range b.ids() {
-		rec := b.records[id]
+	for _, rec := range b.known() {
 		switch {
 		case !rec.Phase.Ours():
 		case rec.Phase == Checkpointing || rec.Phase == Requeueing || rec.Phase == Profiling || rec.Changed.Reshape || rec.onlyPinned():
 			rep.Waiting++
 		case rec.Changed.Any():
-			rep.Failed = append(rep.Failed, fmt.Sprintf("job %d", id))
+			rep.Failed = append(rep.Failed, fmt.Sprintf("job %d", rec.Job))
 		}
 	}
 	return rep, err
@@ -68,9 +67,10 @@ func (r *Record) onlyPinned() bool {
 
 // followKnown is follow without admitting anybody.
 func (b *Bridge) followKnown(now time.Time, s slurm.State) {
-	for _, job := range s.Jobs {
-		if rec := b.records[job.ID]; rec != nil && rec.same(job) {
-			b.followJob(now, rec, job)
+	for i := range s.Jobs {
+		if rec := b.records[s.Jobs[i].ID]; rec != nil && rec.same(s.Jobs[i]) {
+			b.followJob(now, rec, s.Jobs[i])
+			rec.shown, rec.shownIn = &s.Jobs[i], b.cycle
 		}
 	}
 }

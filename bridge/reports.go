@@ -206,19 +206,25 @@ func (r *Record) unsaved(now time.Time) time.Duration {
 // estimatorJob is what the estimator may know of a job.
 func (b *Bridge) estimatorJob(now time.Time, rec *Record) estimator.Job {
 	o, w := rec.Original, rec.Wish
-	shapes := b.shapes(rec, slurm.Job{})
+	shapes := b.shapesOf(rec)
 	j := estimator.Job{
 		Class: planner.Class(w.Class), Requested: shapes[0], Candidates: shapes,
 		Scale: estimator.Scale(w.Batch), Done: rec.Iter, RanSeconds: rec.ranSeconds(now), Samples: rec.Samples, Curve: rec.Curve,
 		Resumes: rec.Resumes, Checkpoints: rec.Checkpoints, RestoreHint: w.Restore.Seconds(), LimitSeconds: o.TimeLimit.Seconds(),
-		Lease: b.cfg.Unit, GradBytes: rec.GradBytes, CheckpointBytes: rec.CheckpointBytes, UnsavedSeconds: rec.unsaved(now).Seconds(),
-		Stop: stopOf(w),
+		GradBytes: rec.GradBytes, CheckpointBytes: rec.CheckpointBytes, UnsavedSeconds: rec.unsaved(now).Seconds(),
+		Stop: stopOf(w), Kinds: rec.kinds(), WindowSeconds: rec.window(),
 	}
-	if n := len(w.Tiers); n > 0 {
-		j.Deadline = w.Tiers[n-1].At
+	b.lease(rec, &j)
+	return j
+}
+
+// lease fills in the length of the job's leases and its last deadline.
+func (b *Bridge) lease(rec *Record, j *estimator.Job) {
+	j.Lease = b.cfg.Unit
+	if n := len(rec.Wish.Tiers); n > 0 {
+		j.Deadline = rec.Wish.Tiers[n-1].At
 		j.Lease *= time.Duration(b.cfg.SLOUnits)
 	}
-	return j
 }
 
 func stopOf(w comment.Wish) estimator.Stop {

@@ -16,7 +16,8 @@ func (b *Bridge) due(now time.Time) (time.Time, bool) {
 		b.wake = ""
 		return edge, true
 	}
-	if b.wake != "" && now.Sub(b.rounded) >= max(b.cfg.Unit/10, b.cfg.Poll) {
+	// Cycles come some milliseconds early or late: half a poll either way is the same cycle.
+	if b.wake != "" && now.Sub(b.rounded) >= max(b.cfg.Unit/10, b.cfg.Poll)-b.cfg.Poll/2 {
 		b.wake = ""
 		return now, true
 	}
@@ -58,8 +59,8 @@ func (b *Bridge) round(ctx context.Context, now, at time.Time) {
 
 // keepAll takes back every decision that has not been carried out.
 func (b *Bridge) keepAll() {
-	for _, id := range b.ids() {
-		if rec := b.records[id]; rec.Phase != Starting {
+	for _, rec := range b.known() {
+		if rec.Phase != Starting {
 			rec.Target = Target{}
 		}
 	}

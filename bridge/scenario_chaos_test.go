@@ -179,6 +179,8 @@ func (c *chaos) meddle() {
 		if c.b != nil && j.ID != 0 {
 			c.order(bridge.Order{Kind: bridge.OrderRelease, Job: j.ID})
 		}
+	case 7: // a node takes long to clean up
+		c.sim.SlowEpilog("n1", time.Duration(r.IntN(2)*(60+r.IntN(900)))*time.Second)
 	}
 }
 

@@ -173,6 +173,7 @@ type site struct {
 	nodes, gpus int
 	sim         slurmsim.Config
 	cfg         func(*bridge.Config)
+	parts       []slurmsim.Partition
 }
 
 func newWorld(t *testing.T, s site) *world {
@@ -188,7 +189,10 @@ func newWorld(t *testing.T, s site) *world {
 	if s.sim.SubmitDelay == 0 {
 		s.sim.SubmitDelay = 3 * time.Minute // below 0: no plugin
 	}
-	sim := slurmsim.New(s.sim, slurmsim.Nodes(s.nodes, s.gpus), slurmsim.Partition{Name: "gpu"}, slurmsim.Partition{Name: "profile", MaxNodes: 2, MaxGPUs: 2})
+	if s.parts == nil {
+		s.parts = []slurmsim.Partition{{Name: "gpu"}, {Name: "profile", MaxNodes: 2, MaxGPUs: 2}}
+	}
+	sim := slurmsim.New(s.sim, slurmsim.Nodes(s.nodes, s.gpus), s.parts...)
 	w := &world{t: t, cfg: cfg, sim: sim, wire: &wire{Cluster: sim}, mem: &memory{}, ids: map[string]slurm.JobID{}, nice: map[string]int64{}}
 	w.open()
 	t.Cleanup(func() {

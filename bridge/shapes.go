@@ -10,9 +10,29 @@ import (
 	"unisched/slurm/gres"
 )
 
+// shapeKey is what the shapes of a job follow from, but for the GPU counts that its user allows, which never change.
+type shapeKey struct {
+	gpus, tasks, perNode        int
+	nodes                       slurm.MinMax
+	tresNode, tresJob, tresTask string
+}
+
+func (b *Bridge) shapeKeyOf(rec *Record) shapeKey {
+	o := &rec.Original
+	return shapeKey{o.GPUs, o.Tasks, b.gpusPerNode(o.Partition), o.Nodes, o.TRESPerNode, o.TRESPerJob, o.TRESPerTask}
+}
+
+// shapesOf are the shapes of a job, made anew when what they follow from has changed. They are not to be written to.
+func (b *Bridge) shapesOf(rec *Record) []planner.Shape {
+	if k := b.shapeKeyOf(rec); rec.shapes == nil || rec.shapeKey != k {
+		rec.shapes, rec.shapeKey = b.shapes(rec), k
+	}
+	return rec.shapes
+}
+
 // shapes are the ways in which a job may hold GPUs, best guess first, never empty: what it asked for, and, where the request leaves it open or the
 // job is elastic, even splits on more nodes and other GPU counts. perNode is the largest node of its partition.
-func (b *Bridge) shapes(rec *Record, job slurm.Job) []planner.Shape {
+func (b *Bridge) shapes(rec *Record) []planner.Shape {
 	o := rec.Original
 	perNode := b.gpusPerNode(o.Partition)
 	var out []planner.Shape
@@ -126,20 +146,28 @@ func gresCount(tres string) int {
 
 // gpusPerNode is the size of the largest usable node of a partition (of any node when none is usable, at least 1).
 func (b *Bridge) gpusPerNode(partition string) int {
+	if n, ok := b.perNode[partition]; ok {
+		return n
+	}
 	best, any := 0, 1
-	for _, n := range b.seen.Nodes {
+	for i := range b.seen.Nodes {
+		n := &b.seen.Nodes[i]
 		if !slices.Contains(n.Partitions, partition) {
 			continue
 		}
 		any = max(any, n.TotalGPUs())
-		if n.Usable {
+		if _, wakes := n.Power(); n.Usable || wakes {
 			best = max(best, n.TotalGPUs())
 		}
 	}
-	if best > 0 {
-		return best
+	if best == 0 {
+		best = any
 	}
-	return any
+	if b.perNode == nil {
+		b.perNode = map[string]int{}
+	}
+	b.perNode[partition] = best
+	return best
 }
 
 // request is the part of an update that gives a pending job a shape.

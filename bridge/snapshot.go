@@ -34,7 +34,8 @@ func (b *Bridge) acts(rec *Record) bool {
 
 // makeSnapshot turns what Slurm shows and what we know into the value that a plan is made from. at is the instant of the round.
 func (b *Bridge) makeSnapshot(at time.Time) planner.Snapshot {
-	s := planner.Snapshot{Schema: 1, Now: at, Unit: b.cfg.Unit, SLOUnits: b.cfg.SLOUnits, MaxPreemptions: b.cfg.MaxCheckpoints}
+	s := planner.Snapshot{Schema: 1, Now: at, Unit: b.cfg.Unit, SLOUnits: b.cfg.SLOUnits, MaxPreemptions: b.cfg.MaxCheckpoints,
+		HourlyPreemptions: b.cfg.MaxPreemptionsPerHour, Preempted: b.preempted(at), JobHourlyPreemptions: b.cfg.MaxJobPreemptionsPerHour}
 	planned := make(map[slurm.JobID]bool, len(b.seen.Jobs))
 	s.Jobs = make([]planner.Job, 0, len(b.seen.Jobs))
 	for _, job := range b.seen.Jobs {
@@ -47,9 +48,14 @@ func (b *Bridge) makeSnapshot(at time.Time) planner.Snapshot {
 			planned[job.ID] = true
 		}
 	}
+	s.Accounts = b.accounts(at, planned)
+	factor := shareFactors(s.Accounts)
+	for i := range s.Jobs {
+		s.Jobs[i].ShareFactor = factor[s.Jobs[i].Account]
+	}
 	s.Jobs = append(s.Jobs, b.competitors(planned)...)
 	slices.SortFunc(s.Jobs, func(a, c planner.Job) int { return a.Run.Compare(c.Run) })
-	s.Nodes = b.plannerNodes(s.Jobs, planned)
+	s.Nodes = b.plannerNodes(at, s.Jobs, planned)
 	return s
 }
 
@@ -58,7 +64,7 @@ func (b *Bridge) plannerJob(at time.Time, rec *Record, job slurm.Job) (planner.J
 	pj := planner.Job{
 		Run: rec.ID(), Name: rec.Name, User: rec.User, Account: rec.Account, QOS: rec.QOS, Class: rec.Class(),
 		Weight:    b.cfg.weightOf(rec.Account, rec.QOS),
-		Submitted: rec.FirstSubmit, WaitingSince: rec.FirstSubmit, Blocked: rec.Blocked, Preemptible: b.preemptible(rec, job), Started: rec.Started,
+		Submitted: rec.FirstSubmit, WaitingSince: rec.FirstSubmit, Blocked: rec.Blocked, Preemptible: b.preemptible(rec, job), Preempted: rec.cuts(at), Started: rec.Started,
 		Needs: needsOf(rec, job), Estimate: rec.Estimate, Elastic: rec.Wish.Elastic(),
 		Asked: rec.Original.GPUs, Attained: rec.gpuSeconds(at),
 	}
@@ -76,7 +82,7 @@ func (b *Bridge) plannerJob(at time.Time, rec *Record, job slurm.Job) (planner.J
 	}
 	switch rec.Phase {
 	case Running, Profiling:
-		pj.State, pj.Current, pj.LeaseUntil = planner.Running, rec.Placement, rec.LeaseUntil
+		pj.State, pj.Current, pj.LeaseUntil = planner.Running, rec.Placement, b.minRun(rec, rec.LeaseUntil)
 	case Starting:
 		// Its GPUs are spoken for although Slurm has not started it yet.
 		pj.State, pj.Current, pj.LeaseUntil = planner.Running, rec.Target.Placement, rec.Target.Until
@@ -93,12 +99,27 @@ func (b *Bridge) plannerJob(at time.Time, rec *Record, job slurm.Job) (planner.J
 	default:
 		pj.State = planner.Waiting
 	}
+	if pj.State == planner.Waiting {
+		pj.Needs.Exclude = merged(pj.Needs.Exclude, b.forbidden(rec, job, at))
+	}
 	if pj.State != planner.Waiting && len(pj.Current) == 0 {
 		return pj, false // Slurm does not say where it is
 	}
+	pj.Unmeasured = pj.Preemptible && b.unmeasured(at, rec)
 	b.profileAs(&pj, rec, at)
 	pj.Estimate.Speeds = withShape(pj.Estimate.Speeds, pj.Current, pj.State)
 	return pj, true
+}
+
+// unmeasured reports whether the first lease of the job is its profile and has shown nothing yet. A job that says nothing in its first lease is not waited for.
+func (b *Bridge) unmeasured(at time.Time, rec *Record) bool {
+	switch {
+	case !rec.Profile.FirstLease || len(rec.Samples) > 0:
+		return false
+	case !rec.Started:
+		return true
+	}
+	return rec.Phase == Running && rec.Restart == 0 && at.Before(rec.LeaseUntil)
 }
 
 // profileAs presents a job that is being measured: one shape, and the rest of the step as its work.
@@ -142,7 +163,7 @@ func needsOf(rec *Record, job slurm.Job) planner.Needs {
 	q := job.Request
 	n := planner.Needs{
 		GPUType: q.GPUType, Exclusive: q.Exclusive, Partition: rec.Original.Partition, Exclude: slices.Sorted(slices.Values(q.ExcludedNodes)),
-		MemPerNodeMB: q.MemPerNodeMB,
+		MemPerNodeMB: q.MemPerNodeMB, Limit: job.TimeLimit,
 	}
 	cpus, gpus := max(q.CPUs, q.Tasks, 1), max(q.GPUs, 1)
 	if cpus%gpus == 0 {
@@ -168,6 +189,14 @@ func needsOf(rec *Record, job slurm.Job) planner.Needs {
 		n.AnyFeature = rule.any
 	}
 	return n
+}
+
+// merged is the union of two sorted lists.
+func merged(a, b []string) []string {
+	if len(b) == 0 {
+		return a
+	}
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
 // maxCompetitors bounds the unmanaged waiting jobs that a plan looks at, in Slurm's order.
@@ -208,6 +237,8 @@ func (b *Bridge) competitors(planned map[slurm.JobID]bool) []planner.Job {
 
 func (b *Bridge) competitor(job slurm.Job) planner.Job {
 	rec := &Record{Original: originalOf(job)}
+	needs := needsOf(rec, job)
+	needs.Exclude = merged(needs.Exclude, b.forbidden(rec, job, b.seen.At))
 	work := job.TimeLimit
 	if work <= 0 {
 		work = 24 * time.Hour
@@ -215,7 +246,7 @@ func (b *Bridge) competitor(job slurm.Job) planner.Job {
 	return planner.Job{
 		Run: planner.Run{Job: planner.JobID(job.ID), Restart: job.Restarts}, Name: job.Name, User: job.User, Account: job.Account, QOS: job.QOS,
 		Class: planner.BestEffort, State: planner.Waiting, Weight: 1, Submitted: job.Submit, WaitingSince: job.Submit, Foreign: true,
-		Needs: needsOf(rec, job),
+		Needs: needs,
 		Estimate: planner.Estimate{
 			Speeds:     []planner.ShapeSpeed{{Shape: ownShape(rec.Original, b.gpusPerNode(job.Partition)), Speed: planner.Exactly(1)}},
 			Iterations: planner.Interval{Low: work.Seconds() / 10, Mid: work.Seconds() / 2, High: work.Seconds()},
@@ -240,12 +271,12 @@ func (b *Bridge) ourNode(n slurm.Node) bool {
 }
 
 // plannerNodes are the nodes of the managed partitions, with what jobs outside of the plan hold on them.
-func (b *Bridge) plannerNodes(jobs []planner.Job, planned map[slurm.JobID]bool) []planner.Node {
+func (b *Bridge) plannerNodes(at time.Time, jobs []planner.Job, planned map[slurm.JobID]bool) []planner.Node {
 	down := map[string]bool{}
 	for _, p := range b.seen.Partitions {
 		down[p.Name] = !p.Up
 	}
-	held := b.heldByNode(jobs, planned)
+	held, closings := b.heldByNode(jobs, planned), closingsOf(at, b.seen.Reservations)
 	out := make([]planner.Node, 0, len(b.seen.Nodes))
 	for _, n := range b.seen.Nodes {
 		if !b.ourNode(n) {
@@ -263,9 +294,10 @@ func (b *Bridge) plannerNodes(jobs []planner.Job, planned map[slurm.JobID]bool) 
 				pn.GPUType = g.Type
 			}
 		}
-		if !n.Usable && pn.Why == "" {
-			pn.Why = "state " + strings.ToLower(string(n.State)+"+"+strings.Join(n.Flags, "+"))
-		}
+		b.serviceOf(&pn, n)
+		b.wiringOf(&pn, n)
+		closings.apply(at, &pn)
+		reservedNow(&pn, n)
 		o := held[n.Name]
 		if o == nil {
 			o = &others{}

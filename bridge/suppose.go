@@ -32,8 +32,8 @@ func (v *View) stand() (*Bridge, error) {
 		return nil, ErrNoBasis
 	}
 	b := &Bridge{cfg: v.Basis.cfg, parts: Parts{Log: func(time.Time, Note) {}}, records: map[slurm.JobID]*Record{}, seen: v.Basis.seen, lore: v.Basis.lore, quiet: 1}
-	b.cfg.Stage = StageStrict // what would become of it if we acted
-	b.lore.dirty = false
+	b.cfg.Stage = StageStrict               // what would become of it if we acted
+	b.lore.dirty, b.lore.ready = false, nil // the loop goes on using its fits
 	return b, nil
 }
 
@@ -63,8 +63,7 @@ func (v *View) Suppose(now time.Time, job slurm.Job) (*Supposed, error) {
 }
 
 func (s *Supposed) plan(now, at time.Time) error {
-	j := s.b.estimatorJob(now, s.rec)
-	s.b.fit(now, s.rec, j, inputOf(j))
+	s.b.fit(now, s.rec, s.b.input(now, s.rec))
 	var ok bool
 	if s.Job, ok = s.b.plannerJob(at, s.rec, s.job); !ok {
 		return fmt.Errorf("job %d has no place that can be planned", s.job.ID)
@@ -97,6 +96,7 @@ func (v *View) SupposeGPUs(now time.Time, id slurm.JobID, gpus int) (*Supposed, 
 	rec.Profile, rec.Phase = Profile{Done: true}, Waiting
 	rec.Wish.GPUs = []int{gpus, rec.Original.GPUs}
 	slices.Sort(rec.Wish.GPUs)
+	rec.shapes = nil                 // those of the request as it is
 	rec.FirstSubmit = real.Submitted // a requeue changes the submit time, and deadlines count from the first
 	rec.Wish.Tiers = nil
 	for _, t := range real.Tiers {

@@ -25,6 +25,7 @@ type View struct {
 	API      string        `json:"api"`
 	SeenAt   time.Time     `json:"seen_at,omitzero"`   // the last good snapshot
 	Trouble  string        `json:"trouble,omitempty"`  // why the newest look at Slurm failed
+	Standby  string        `json:"standby,omitempty"`  // who is at work in this instance's place; all else is empty then
 	Suspect  string        `json:"suspect,omitempty"`  // why nothing disruptive is done now
 	NextPlan time.Time     `json:"next_plan,omitzero"` // the next unit boundary
 	GPUs     GPUCount      `json:"gpus"`
@@ -32,6 +33,8 @@ type View struct {
 	Jobs     []JobView     `json:"jobs"`
 	Actions  ActionCounts  `json:"actions"`
 	LastPlan planner.Plan  `json:"plan"`
+	// Standstills are the partitions in which nobody is preempted, since who was did not come back.
+	Standstills []Standstill `json:"standstills,omitempty"`
 	// Snapshot is what LastPlan was made from, Before the plan before it.
 	Snapshot planner.Snapshot `json:"-"`
 	Before   planner.Plan     `json:"-"`
@@ -47,6 +50,8 @@ type GPUCount struct {
 	Managed int `json:"managed"`
 	Other   int `json:"other"`
 	Free    int `json:"free"`
+	// Holes are the free ones on nodes that are in use in part.
+	Holes int `json:"holes"`
 }
 
 // PhaseCount is the number of jobs in a phase.
@@ -65,6 +70,15 @@ type ActionCounts struct {
 	BadPlans int64 `json:"plans_refused"`
 	// Jumps counts estimates that left the 80 % interval of the same job's forecast before.
 	Jumps int64 `json:"estimate_jumps"`
+	// Preemptions counts runs that ended because they were asked to leave, profile runs aside, and Lost the jobs that did not come back from that.
+	Preemptions int64 `json:"preemptions"`
+	Lost        int64 `json:"preempted_lost"`
+	// Checkpoints asked for: confirmed by the job's own line or by its return to the queue; neither within the time; the job failed at the signal.
+	CheckpointsConfirmed   int64 `json:"checkpoints_confirmed"`
+	CheckpointsUnconfirmed int64 `json:"checkpoints_unconfirmed"`
+	CheckpointsFailed      int64 `json:"checkpoints_failed"`
+	// Suspect counts looks at Slurm that were not to be trusted, a first look after trouble aside.
+	Suspect int64 `json:"suspect_snapshots"`
 }
 
 // JobView is one job as people see it.

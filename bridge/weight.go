@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -21,7 +22,7 @@ func parseWeight(s string) (name string, factor float64, err error) {
 
 // weightOf is the weight of a job: its account's times its QOS's, 1 for what is not named.
 func (c Config) weightOf(account, qos string) float64 {
-	return named(c.AccountWeights, account) * named(c.QOSWeights, qos)
+	return named(c.AccountWeights, account) * named(c.QOSWeights, qos) * cmp.Or(c.Accounts[account].Weight, 1) * cmp.Or(c.QOS[qos].Price, 1)
 }
 
 func named(weights []string, name string) float64 {

@@ -3,8 +3,6 @@ package bridge
 import (
 	"fmt"
 	"time"
-
-	"unisched/planner"
 )
 
 // Span writes a duration in at most two units: 3h05m, 4m10s, 2d03h.
@@ -52,27 +50,20 @@ func (j *JobView) Due() time.Time {
 	return j.LastDeadline()
 }
 
-// Risk says in words why a job will not do what its user wants, "" when nothing speaks against it.
+// Risk is RiskKind in words, "" when nothing speaks against the job.
 func (j *JobView) Risk() string {
-	last := j.LastDeadline()
-	switch {
-	case j.Phase == Unmanaged || j.Phase == Released:
-		return ""
-	case j.Phase.Ended():
-		if j.Met != nil && *j.Met < 0 {
-			return "no deadline was met"
-		}
-		return ""
-	case j.Target.Reason.Code == planner.ReasonNeverFits:
+	kind, by := j.RiskKind()
+	switch kind {
+	case RiskMissed:
+		return "no deadline was met"
+	case RiskNeverFits:
 		return "no set of nodes of this cluster can ever hold it"
-	case j.Target.Reason.Code == planner.ReasonLate:
+	case RiskLate:
 		return "no deadline of it can be met any more"
-	case last.IsZero():
-		return ""
-	case j.Laxity < 0:
-		return fmt.Sprintf("even without a pause it would end %s after its last deadline", Span(-j.Laxity))
-	case !j.Forecast.IsZero() && j.Forecast.After(last):
-		return fmt.Sprintf("the plan expects its end %s after its last deadline", Span(j.Forecast.Sub(last)))
+	case RiskNoSlack:
+		return fmt.Sprintf("even without a pause it would end %s after its last deadline", Span(by))
+	case RiskPlan:
+		return fmt.Sprintf("the plan expects its end %s after its last deadline", Span(by))
 	}
 	return ""
 }

@@ -100,8 +100,11 @@ type Job struct {
 	// RestoreHint is the user's own word on the cost of a resume, in seconds (0: none).
 	RestoreHint float64 `json:"restore_hint_s,omitempty"`
 	// LimitSeconds is the time limit of the job, DeclaredSeconds the user's own word on its whole run time at Requested (0: none).
-	LimitSeconds    float64 `json:"limit_s,omitempty"`
-	DeclaredSeconds float64 `json:"declared_s,omitempty"`
+	LimitSeconds float64 `json:"limit_s,omitempty"`
+	// WindowSeconds is the time from the submission to the last deadline (0: none). Kinds name those that the job is likely to be like (its user, its name), general before special.
+	WindowSeconds   float64  `json:"window_s,omitempty"`
+	Kinds           []string `json:"kinds,omitempty"`
+	DeclaredSeconds float64  `json:"declared_s,omitempty"`
 	// Lease is the length of this class's lease; Deadline the last one that is still worth something (zero: none).
 	Lease    time.Duration `json:"lease_ns,omitempty"`
 	Deadline time.Time     `json:"deadline,omitzero"`
@@ -127,18 +130,27 @@ var unknownRun = planner.Interval{Low: 300, Mid: 7200, High: 86400}
 
 // Estimate answers for one job. It never fails: Basis says where the numbers come from, and a job of which nothing is known gets the interval that
 // its time limit allows. now is only used to count the lease slots before the deadline.
-func (f Fabric) Estimate(j Job, now time.Time) planner.Estimate {
-	post := f.speed(j, maxSamples)
+func (f Fabric) Estimate(j Job, now time.Time) planner.Estimate { return f.Ready().Estimate(j, now) }
+
+// Estimate is [Fabric.Estimate] without the work that is the same for every job.
+func (r *Ready) Estimate(j Job, now time.Time) planner.Estimate {
+	f := r.fabric
 	est := planner.Estimate{Reaches: 1, Unsaved: finiteOr(j.UnsavedSeconds, 0)}
-	est.Speeds = post.speeds(j)
+	post, speeds, ok := f.single(&r.prior, j)
+	if !ok {
+		post = f.speed(&r.prior, j, maxSamples)
+		speeds = post.speeds(j)
+	}
+	est.Speeds = speeds
 	left := f.iterationsLeft(j)
 	est.Iterations, est.Reaches = left.iters, left.reaches
+	by := ""
 	if !post.measured || !left.known {
-		f.fromTime(j, &est, post, left)
+		by = f.fromTime(j, &est, post, left)
 	}
-	est.Resume, est.Checkpoint = f.resume(j), f.checkpoint(j)
+	est.Resume, est.Checkpoint = r.Costs(j)
 	est.Suspensions = f.suspensions(j, est, now)
-	est.Basis = basis(j, post, left)
+	est.Basis = basis(j, post, left, by)
 	settle(&est)
 	return est
 }
@@ -177,8 +189,8 @@ func bounded(i planner.Interval, lo, hi float64) planner.Interval {
 // fromTime fills in what neither samples nor declarations give, from what is known about the run time. When the speed is unknown, the run time divided by the
 // iterations left gives it; when the iterations are unknown, the run time times the speed gives them; when both are, an iteration is one second
 // at the requested shape.
-func (f Fabric) fromTime(j Job, est *planner.Estimate, post speedPosterior, left iterations) {
-	run := timeLeft(j)
+func (f Fabric) fromTime(j Job, est *planner.Estimate, post speedPosterior, left iterations) (basis string) {
+	run, by := f.timeLeft(j)
 	ref, ok := est.SpeedOf(j.Requested)
 	if !ok || !(ref.Mid > 0) {
 		ref = est.Speeds[0].Speed
@@ -201,22 +213,32 @@ func (f Fabric) fromTime(j Job, est *planner.Estimate, post speedPosterior, left
 			}
 		}
 	}
+	return by
 }
 
-// timeLeft is the run time left at the requested shape from declarations alone, in seconds.
-func timeLeft(j Job) planner.Interval {
+// timeLeft is the run time left at the requested shape from declarations and from what others took, in seconds, and which of them spoke ("": the job's own declarations, or nothing).
+func (f Fabric) timeLeft(j Job) (left planner.Interval, by string) {
 	limit := min(finiteOr(j.LimitSeconds, 0), maxSeconds)
 	ran := min(finiteOr(j.RanSeconds, 0), maxSeconds)
-	var total planner.Interval
+	total, by, known := f.runTime(j)
 	switch d := min(finiteOr(j.DeclaredSeconds, 0), maxSeconds); {
 	case d > 0: // users err both ways; the limit still holds
-		total = planner.Interval{Low: 0.5 * d, Mid: d, High: 1.5 * d}
+		total, by = planner.Interval{Low: 0.5 * d, Mid: d, High: 1.5 * d}, ""
+	case known:
+		if ran > total.Mid { // it has outlived the half of its like
+			left = planner.Interval{Low: 0.1 * ran, Mid: max(total.High-ran, 0.3*ran), High: max(total.High, 3*ran)}
+			if limit > 0 {
+				most := max(limit-ran, 1)
+				left = planner.Interval{Low: min(left.Low, most), Mid: min(left.Mid, most), High: min(left.High, most)}
+			}
+			return left, by
+		}
 	case limit > 0:
 		total = planner.Interval{Low: 0.05 * limit, Mid: 0.5 * limit, High: limit}
 	default:
 		total = unknownRun
 		if ran > total.Mid { // the longer a job has run, the longer it will: the past is the best guess of the future
-			return planner.Interval{Low: 0.1 * ran, Mid: ran, High: 10 * ran}
+			return planner.Interval{Low: 0.1 * ran, Mid: ran, High: 10 * ran}, ""
 		}
 	}
 	if limit > 0 {
@@ -231,7 +253,7 @@ func timeLeft(j Job) planner.Interval {
 	}
 	mid = min(max(mid, least/2), high)
 	low := min(max(total.Low-ran, 0.2*mid), mid)
-	return planner.Interval{Low: low, Mid: mid, High: high}
+	return planner.Interval{Low: low, Mid: mid, High: high}, by
 }
 
 // finiteOr returns v when it is a finite number >= 0, else d.

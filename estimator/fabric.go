@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"unisched/planner"
 )
 
 // Fabric is what a cluster's jobs have taught about it: a prior for the next ones. It is a value that callers store as JSON and pass in; [Fabric.Learn] returns
@@ -18,9 +20,28 @@ type Fabric struct {
 	// Resumes and Checkpoints are the newest measurements of all jobs.
 	Resumes     []SRSample `json:"resumes,omitempty"`
 	Checkpoints []SRSample `json:"checkpoints,omitempty"`
+	// Runs are the run times of classes of jobs, sorted by name.
+	Runs []RunClass `json:"runs,omitempty"`
 	// BestEffortLeases and BestEffortCuts count the leases of best-effort jobs that ended and how many of these ended in a preemption.
 	BestEffortLeases int `json:"besteffort_leases,omitempty"`
 	BestEffortCuts   int `json:"besteffort_cuts,omitempty"`
+}
+
+// Ready is a Fabric with its fits made: what costs most of an estimate and does not depend on the job that asks. A Ready is made anew when its Fabric has learnt.
+type Ready struct {
+	fabric             Fabric
+	prior              speedPrior
+	resume, checkpoint costFit
+}
+
+// Costs are the costs of a resume and of a checkpoint of the job, in seconds, as [Ready.Estimate] gives them.
+func (r *Ready) Costs(j Job) (resume, checkpoint planner.Interval) {
+	return r.resume.of(j, j.Resumes, min(finiteOr(j.RestoreHint, 0), 1e5)), r.checkpoint.of(j, j.Checkpoints, 0)
+}
+
+// Ready makes the fits.
+func (f Fabric) Ready() *Ready {
+	return &Ready{f, f.population().forJob(), fitCost(resumeKind, f.Resumes), fitCost(checkpointKind, f.Checkpoints)}
 }
 
 // maxFabricSamples bounds each list of a Fabric.
@@ -34,6 +55,8 @@ type Outcome struct {
 	// NewResumes and NewCheckpoints are measurements not yet learnt.
 	NewResumes     []SRSample `json:"new_resumes,omitempty"`
 	NewCheckpoints []SRSample `json:"new_checkpoints,omitempty"`
+	// RunSeconds is the whole run time of the job at the requested shape, when it has become known (0: not).
+	RunSeconds float64 `json:"run_s,omitempty"`
 	// LeasesEnded and Cuts count leases of a best-effort job since the last call: ended, and ended by preemption.
 	LeasesEnded int `json:"leases_ended,omitempty"`
 	Cuts        int `json:"cuts,omitempty"`
@@ -46,6 +69,7 @@ func (f Fabric) Learn(o Outcome, now time.Time) Fabric {
 	out.Resumes = keepLast(f.Resumes, o.NewResumes)
 	out.Checkpoints = keepLast(f.Checkpoints, o.NewCheckpoints)
 	out.Lessons = f.learnSpeed(o, now)
+	out.Runs = f.learnRun(o.Job, o.RunSeconds, now)
 	if o.LeasesEnded > 0 && o.Cuts >= 0 && o.Cuts <= o.LeasesEnded {
 		out.BestEffortLeases += o.LeasesEnded
 		out.BestEffortCuts += o.Cuts
@@ -59,13 +83,14 @@ func (f Fabric) Learn(o Outcome, now time.Time) Fabric {
 
 // learnSpeed returns the lessons after one more job. Its own earlier lesson is set aside first, so that nothing counts twice.
 func (f Fabric) learnSpeed(o Outcome, now time.Time) []Lesson {
-	if len(o.Job.Samples) == 0 {
+	if !Teaches(o.Job.Samples) {
 		return f.Lessons
 	}
 	rest := slices.DeleteFunc(slices.Clone(f.Lessons), func(l Lesson) bool { return l.Key == o.Key || !l.valid() })
 	without := f
 	without.Lessons = rest
-	post := without.speed(o.Job, maxLearn)
+	prior := without.population().forJob()
+	post := without.speed(&prior, o.Job, maxLearn)
 	if l, ok := post.lesson(o.Key, now); ok {
 		l.Exchange = post.exchange(o.Job.GradBytes)
 		rest = append(rest, l)
@@ -74,6 +99,17 @@ func (f Fabric) learnSpeed(o Outcome, now time.Time) []Lesson {
 		rest = rest[n:]
 	}
 	return rest
+}
+
+// Teaches reports whether measurements say anything about the cluster: how several GPUs work together, or how one does at another batch size. One GPU at
+// one batch size tells about its job alone.
+func Teaches(samples []Sample) bool {
+	for i := range samples {
+		if samples[i].Shape.GPUs() > 1 || samples[i].Batch != samples[0].Batch {
+			return true
+		}
+	}
+	return false
 }
 
 func keepLast(old, add []SRSample) []SRSample {
@@ -90,7 +126,7 @@ func keepLast(old, add []SRSample) []SRSample {
 }
 
 // basis says in a few words where an estimate comes from.
-func basis(j Job, post speedPosterior, left iterations) string {
+func basis(j Job, post speedPosterior, left iterations, by string) string {
 	var parts []string
 	n := post.counts
 	switch {
@@ -100,6 +136,8 @@ func basis(j Job, post speedPosterior, left iterations) string {
 		parts = append(parts, fmt.Sprintf("speed from %d profile steps", n.profile))
 	case n.past > 0:
 		parts = append(parts, "speed from earlier jobs")
+	case by != "":
+		parts = append(parts, by)
 	case j.DeclaredSeconds > 0:
 		parts = append(parts, "speed from the declared run time")
 	case j.LimitSeconds > 0:

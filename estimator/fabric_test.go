@@ -170,7 +170,7 @@ func TestGlobalAndLocalBatch(t *testing.T) {
 			t.Errorf("global batch on %v: %.3f it/s, want %.3f", c.s, v.Mid, 1/c.want)
 		}
 	}
-	j.Scale = LocalBatch
+	j.Scale, j.Stop = LocalBatch, Stop{Kind: Iterations, Iterations: 1000}
 	e = Fabric{}.Estimate(j, now)
 	v, _ := e.SpeedOf(planner.Shape{1})
 	if want := step(planner.Shape{1}, 64); math.Abs(v.Mid*want-1) > 0.1 {

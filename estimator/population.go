@@ -121,8 +121,14 @@ func (l *Lesson) weight(mean *vec) float64 {
 	return min(1, (nu+speedDims)/(nu+max(d2, 0)))
 }
 
+// speedPrior is the prior of one more job: mean, precision and covariance.
+type speedPrior struct {
+	mu        vec
+	prec, cov mat
+}
+
 // forJob is the prior of one more job: the population mean, its uncertainty and the spread from job to job.
-func (p population) forJob() (vec, mat) {
+func (p population) forJob() speedPrior {
 	cov := p.cov
 	for k := range speedDims {
 		cov[k][k] += sq(betweenJobs[k])
@@ -131,11 +137,14 @@ func (p population) forJob() (vec, mat) {
 	if !ok {
 		prec = independent(neutralWide, speedDims)
 	}
-	mu := p.mean
+	out := speedPrior{mu: p.mean, prec: prec}
 	for k := range speedDims {
-		mu[k] = min(max(mu[k], speedLow[k]), speedHigh[k])
+		out.mu[k] = min(max(out.mu[k], speedLow[k]), speedHigh[k])
 	}
-	return mu, prec
+	if inv, ok := inverse(prec, speedDims); ok {
+		out.cov = inv
+	}
+	return out
 }
 
 // lesson extracts what the fit of one job says about the population.

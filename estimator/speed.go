@@ -31,19 +31,15 @@ type speedPosterior struct {
 }
 
 // speed fits the step-time model to the newest samples of a job, at most limit.
-func (f Fabric) speed(j Job, limit int) speedPosterior {
+func (f Fabric) speed(prior *speedPrior, j Job, limit int) speedPosterior {
 	clean := cleanSamples(j.Samples, limit)
 	post := speedPosterior{samples: merged(clean), counts: countSamples(clean)}
 	post.measured = len(post.samples) > 0
 	var refBatch float64
 	refBatch, post.batchOf = batches(j, post.samples)
-	post.comp = computeOf(post.samples, refBatch)
-	prior := f.population()
-	post.mu, post.prec = prior.forJob()
-	post.fit = fitted{p: post.mu, ok: true}
-	if inv, ok := inverse(post.prec, speedDims); ok {
-		post.fit.cov = inv
-	}
+	post.comp = computeOf(post.samples, refBatch, post.batchOf(planner.Shape{1}))
+	post.mu, post.prec = prior.mu, prior.prec
+	post.fit = fitted{p: post.mu, cov: prior.cov, ok: true}
 	if !post.measured { // only relative speeds are asked for
 		post.comp.level = 0
 		for k := range speedDims {
@@ -247,13 +243,19 @@ func (s *speedPosterior) spread(y float64, eval func(*vec) float64) (low, high f
 // z80 is the 0.9 quantile of the Normal distribution: +-z80 standard deviations hold 80 %.
 const z80 = 1.2815515655446004
 
-// speeds lists the speed of every shape asked about, fastest first.
+// speeds lists the speed of every shape asked about, fastest first. An iteration counts as what it is, also on another number of GPUs: more GPUs at
+// the same local batch do not shorten a declared number of iterations. Where nobody counts iterations (no stop criterion), the work is the samples,
+// and an iteration on g GPUs is worth g/requested of one as requested.
 func (s *speedPosterior) speeds(j Job) []planner.ShapeSpeed {
 	shapes := askedShapes(j)
 	out := make([]planner.ShapeSpeed, 0, len(shapes))
 	for _, sh := range shapes {
 		t := s.at(sh, s.batchOf(sh))
-		out = append(out, planner.ShapeSpeed{Shape: sh, Speed: planner.Interval{Low: 1 / t.High, Mid: 1 / t.Mid, High: 1 / t.Low}})
+		worth := 1.0
+		if asked := j.Requested.GPUs(); j.Stop.Kind == NoStop && j.Scale != GlobalBatch && validShape(j.Requested) {
+			worth = float64(sh.GPUs()) / float64(asked)
+		}
+		out = append(out, planner.ShapeSpeed{Shape: sh, Speed: planner.Interval{Low: worth / t.High, Mid: worth / t.Mid, High: worth / t.Low}})
 	}
 	slices.SortStableFunc(out, func(a, b planner.ShapeSpeed) int {
 		return cmp.Or(cmp.Compare(b.Speed.Mid, a.Speed.Mid), cmp.Compare(a.Shape.GPUs(), b.Shape.GPUs()),
@@ -286,7 +288,8 @@ func validShape(s planner.Shape) bool {
 
 // StepTimes fits the samples of a job and returns the seconds of one iteration on any shape at any local batch size (0: the job's own).
 func (f Fabric) StepTimes(j Job) func(s planner.Shape, batch float64) planner.Interval {
-	post := f.speed(j, maxSamples)
+	prior := f.population().forJob()
+	post := f.speed(&prior, j, maxSamples)
 	return func(s planner.Shape, batch float64) planner.Interval {
 		if !validShape(s) {
 			return planner.Interval{}

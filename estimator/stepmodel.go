@@ -130,8 +130,9 @@ type compute struct {
 	level float64
 }
 
-// computeOf collects what was measured on one GPU. Several measurements of one batch size count by their median.
-func computeOf(samples []Sample, refBatch float64) compute {
+// computeOf collects what was measured on one GPU; alone is the local batch size there of samples that do not say theirs. Several measurements of one
+// batch size count by their median.
+func computeOf(samples []Sample, refBatch, alone float64) compute {
 	c := compute{refBatch: refBatch}
 	type bt struct{ b, t float64 }
 	var all []bt
@@ -141,7 +142,7 @@ func computeOf(samples []Sample, refBatch float64) compute {
 		if s.Shape.GPUs() == 1 {
 			b := s.Batch
 			if b == 0 {
-				b = refBatch
+				b = alone
 			}
 			all = append(all, bt{b, math.Log(s.IterTime)})
 		}

@@ -82,67 +82,91 @@ func logCost(p *vec, s *SRSample) float64 {
 	return math.Log(base + math.Exp(p[srGB])*s.Bytes/1e9*(1+math.Exp(p[srCrowd])*float64(s.AtOnce)))
 }
 
-// resume is the time from a start to the first new iteration, in seconds.
-func (f Fabric) resume(j Job) planner.Interval {
-	return costOf(resumeKind, j, f.Resumes, j.Resumes, min(finiteOr(j.RestoreHint, 0), 1e5))
+// costFit is what a cluster's jobs have taught about one kind of cost: a posterior of the four parameters, the prior of the next job.
+type costFit struct {
+	kind srKind
+	fitted
 }
 
-// checkpoint is the time from the signal to freed GPUs, in seconds.
-func (f Fabric) checkpoint(j Job) planner.Interval {
-	return costOf(checkpointKind, j, f.Checkpoints, j.Checkpoints, 0)
-}
-
-// costOf predicts the cost of j at its requested shape from the cluster's measurements, the job's own and its declaration (0: none).
-func costOf(kind srKind, j Job, cluster, own []SRSample, hint float64) planner.Interval {
-	ask := SRSample{GPUs: min(max(j.Requested.GPUs(), 1), 1<<20), Nodes: 1, Bytes: min(finiteOr(j.CheckpointBytes, 0), 1e18)}
-	all := make([]SRSample, 0, srFit+16)
+// fitCost learns from the newest measurements of all jobs, each off by an offset of its own job.
+func fitCost(kind srKind, cluster []SRSample) costFit {
+	all := make([]SRSample, 0, srFit)
 	for i := len(cluster) - 1; i >= 0 && len(all) < srFit; i-- {
 		if cluster[i].valid() {
 			all = append(all, cluster[i])
 		}
 	}
-	shared := len(all)
-	for i := len(own) - 1; i >= 0 && len(all) < shared+16; i-- {
-		if own[i].valid() {
-			all = append(all, own[i])
-			ask.Bytes = max(ask.Bytes, own[i].Bytes)
-		}
-	}
-	if hint > 0 {
-		h := ask
-		h.Seconds = hint
-		all = append(all, h)
-	}
-	// One more parameter: the offset of this job against the cluster.
-	const offset = srDims
-	q := problem{dim: srDims + 1, mu: kind.mu, nu: 4, iters: 40, y: make([]float64, len(all)), sd: make([]float64, len(all))}
-	tau := kind.tau
-	tau[offset] = srJobs
-	for k := range q.dim {
-		q.lo[k], q.hi[k] = q.mu[k]-6, q.mu[k]+6
-	}
-	q.prec = independent(tau, q.dim)
+	q := costProblem(kind.mu, independent(kind.tau, srDims), srDims, len(all))
 	for i := range all {
-		q.y[i], q.sd[i] = math.Log(max(all[i].Seconds, 0.05)), srNoise
-		if i < shared {
-			q.sd[i] = math.Hypot(srNoise, srJobs) // another job's offset is unknown
-		}
-	}
-	if hint > 0 {
-		q.sd[len(all)-1] = 0.35
+		q.y[i], q.sd[i] = math.Log(max(all[i].Seconds, 0.05)), math.Hypot(srNoise, srJobs)
 	}
 	q.predict = func(p *vec, out []float64) {
 		for i := range out {
 			out[i] = logCost(p, &all[i])
-			if i >= shared {
-				out[i] += p[offset]
-			}
 		}
 	}
 	var buf scratch
-	fit := q.solve(q.mu, &buf, make([]float64, len(all)*q.dim))
-	eval := func(p *vec) float64 { return logCost(p, &ask) + p[offset] }
-	y, v := predictAt(&fit, q.dim, eval)
+	return costFit{kind, q.solve(q.mu, &buf, make([]float64, len(all)*q.dim))}
+}
+
+func costProblem(mu vec, prec mat, dim, n int) problem {
+	q := problem{dim: dim, mu: mu, prec: prec, nu: 4, iters: 40, y: make([]float64, n), sd: make([]float64, n)}
+	for k := range dim {
+		q.lo[k], q.hi[k] = mu[k]-6, mu[k]+6
+	}
+	return q
+}
+
+// of predicts the cost of j at its requested shape from the job's own measurements and its declaration (0: none), on top of what the cluster taught.
+func (c *costFit) of(j Job, own []SRSample, hint float64) planner.Interval {
+	ask := SRSample{GPUs: min(max(j.Requested.GPUs(), 1), 1<<20), Nodes: 1, Bytes: min(finiteOr(j.CheckpointBytes, 0), 1e18)}
+	var mine []SRSample
+	for i := len(own) - 1; i >= 0 && len(mine) < 16; i-- {
+		if own[i].valid() {
+			mine = append(mine, own[i])
+			ask.Bytes = max(ask.Bytes, own[i].Bytes)
+		}
+	}
+	eval := func(p *vec) float64 { return logCost(p, &ask) }
+	if len(mine) == 0 && hint <= 0 {
+		y, v := predictAt(&c.fitted, srDims, eval)
+		return costInterval(y, v+sq(srJobs))
+	}
+	if hint > 0 {
+		h := ask
+		h.Seconds = hint
+		mine = append(mine, h)
+	}
+	fit := c.own(mine, hint > 0)
+	y, v := predictAt(&fit, srDims+1, func(p *vec) float64 { return eval(p) + p[srDims] })
+	return costInterval(y, v)
+}
+
+// own fits one job's measurements: the cluster's posterior is the prior, and one more parameter is the offset of this job. hinted says that the last one is a declaration.
+func (c *costFit) own(mine []SRSample, hinted bool) fitted {
+	mu, prec := c.p, independent(c.kind.tau, srDims)
+	if c.ok {
+		prec = c.hess
+	}
+	mu[srDims], prec[srDims][srDims] = 0, 1/sq(srJobs)
+	q := costProblem(mu, prec, srDims+1, len(mine))
+	for i := range mine {
+		q.y[i], q.sd[i] = math.Log(max(mine[i].Seconds, 0.05)), srNoise
+	}
+	if hinted {
+		q.sd[len(mine)-1] = 0.35
+	}
+	q.predict = func(p *vec, out []float64) {
+		for i := range out {
+			out[i] = logCost(p, &mine[i]) + p[srDims]
+		}
+	}
+	var buf scratch
+	return q.solve(q.mu, &buf, make([]float64, len(mine)*q.dim))
+}
+
+// costInterval is the 80 % interval of a cost whose logarithm is y with variance v before noise.
+func costInterval(y, v float64) planner.Interval {
 	w := z80 * math.Sqrt(v+sq(srNoise))
 	return planner.Interval{Low: math.Exp(y - w), Mid: math.Exp(y), High: math.Exp(y + w)}
 }

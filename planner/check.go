@@ -14,7 +14,7 @@ import (
 // GPUs, CPUs and memory of jobs that are stopped, moved away or leaving count as free: a start may have to wait for its victim, but no
 // GPU is counted on twice. A node whose kept jobs alone exceed it (the snapshot's doing) is a violation only when the plan adds to it.
 func Check(s Snapshot, p Plan) []Violation {
-	c := checker{s: s, p: p, node: make(map[string]int, len(s.Nodes)), job: make(map[Run]int, len(s.Jobs))}
+	c := checker{s: s, p: p, quotas: s.Quotas(), node: make(map[string]int, len(s.Nodes)), job: make(map[Run]int, len(s.Jobs))}
 	for i, n := range s.Nodes {
 		c.node[n.Name] = i
 	}
@@ -32,11 +32,12 @@ func Check(s Snapshot, p Plan) []Violation {
 }
 
 type checker struct {
-	s    Snapshot
-	p    Plan
-	node map[string]int // lookup only
-	job  map[Run]int    // lookup only
-	out  []Violation
+	s      Snapshot
+	p      Plan
+	quotas []Quota
+	node   map[string]int // lookup only
+	job    map[Run]int    // lookup only
+	out    []Violation
 }
 
 func (c *checker) bad(r Run, node, format string, args ...any) {
@@ -197,7 +198,7 @@ func (c *checker) ranksAndBudget() {
 			c.bad(Run{}, "", "rank %d given twice", ranks[i])
 		}
 	}
-	if b := c.s.MaxPreemptions; b > 0 && victims > b {
+	if b, bounded := c.s.Budget(); bounded && victims > b {
 		c.bad(Run{}, "", "%d preemptions where at most %d are allowed", victims, b)
 	}
 }
@@ -207,6 +208,7 @@ type tenant struct {
 	job   int
 	place Placement
 	fresh bool
+	until time.Time // end of the lease; zero: of the decisions
 }
 
 func (c *checker) capacityNow() {
@@ -214,16 +216,31 @@ func (c *checker) capacityNow() {
 	for i, e := range c.p.Entries {
 		switch e.Decision {
 		case Keep:
-			ts = append(ts, tenant{i, c.s.Jobs[i].Current, false})
+			ts = append(ts, tenant{job: i, place: c.s.Jobs[i].Current})
 		case Start, Move:
-			ts = append(ts, tenant{i, e.Placement, true})
+			ts = append(ts, tenant{job: i, place: e.Placement, fresh: true})
 		}
 	}
-	c.capacity(ts, "")
+	c.capacity(ts, time.Time{})
 }
 
-// capacity judges every node that a fresh tenant uses; when says at what time, in words.
-func (c *checker) capacity(ts []tenant, when string) {
+// quota judges what accounts hold at once. Kept jobs alone never break it, see Quotas.
+func (c *checker) quota(ts []tenant, when string) {
+	held := make([]int, len(c.quotas))
+	for _, t := range ts {
+		if q := QuotaOf(c.quotas, c.s.Jobs[t.job]); q >= 0 {
+			held[q] += t.place.GPUs()
+		}
+	}
+	for q, g := range held {
+		if a := c.quotas[q]; g > a.Room {
+			c.bad(Run{}, "", "account %s holds %d GPUs where %d are left of its %d%s", a.Account, g, a.Room, a.Max, when)
+		}
+	}
+}
+
+// capacity judges every node that a fresh tenant uses, now (zero) or at a moment of the lease plan.
+func (c *checker) capacity(ts []tenant, at time.Time) {
 	type load struct {
 		gpus, cpus, tenants int
 		mem                 int64
@@ -232,8 +249,15 @@ func (c *checker) capacity(ts []tenant, when string) {
 		loneRun             Run
 	}
 	loads := make([]load, len(c.s.Nodes))
+	when := ""
+	if !at.IsZero() {
+		when = " in the lease plan at " + at.Format(time.TimeOnly)
+	}
+	if len(c.quotas) > 0 {
+		c.quota(ts, when)
+	}
 	for _, t := range ts {
-		j := c.s.Jobs[t.job]
+		j := &c.s.Jobs[t.job]
 		for _, sh := range t.place {
 			i, ok := c.node[sh.Node]
 			if !ok {
@@ -252,8 +276,8 @@ func (c *checker) capacity(ts []tenant, when string) {
 			}
 		}
 	}
-	for i, n := range c.s.Nodes {
-		l := loads[i]
+	for i := range c.s.Nodes {
+		n, l := &c.s.Nodes[i], loads[i]
 		if !l.fresh {
 			continue
 		}
@@ -275,11 +299,7 @@ func (c *checker) capacity(ts []tenant, when string) {
 // leases judges the unrolled plan: whole gangs on nodes that they may use, one lease per job at a time, capacity at every instant, and the
 // first slice equal to the decisions.
 func (c *checker) leases() {
-	type event struct {
-		at time.Time
-		i  int
-	}
-	var starts []event
+	job := make([]int, len(c.p.Leases))
 	until := make([]time.Time, len(c.s.Jobs))
 	for i, l := range c.p.Leases {
 		ji, ok := c.job[l.Run]
@@ -298,22 +318,17 @@ func (c *checker) leases() {
 		if l.From.Before(until[ji]) {
 			c.bad(l.Run, "", "two leases at once")
 		}
-		until[ji] = l.Until
-		starts = append(starts, event{l.From, i})
+		until[ji], job[i] = l.Until, ji
 		c.lease(ji, l)
 	}
-	for k, ev := range starts {
-		if k > 0 && ev.at.Equal(starts[k-1].at) {
+	var ts []tenant // with a lease at the moment looked at
+	for i, l := range c.p.Leases {
+		ts = append(ts, tenant{job[i], l.Placement, !c.kept(job[i], l.Placement), l.Until})
+		if i+1 < len(c.p.Leases) && c.p.Leases[i+1].From.Equal(l.From) {
 			continue
 		}
-		var ts []tenant
-		for _, l := range c.p.Leases {
-			if !l.From.After(ev.at) && l.Until.After(ev.at) {
-				ji := c.job[l.Run]
-				ts = append(ts, tenant{ji, l.Placement, !c.kept(ji, l.Placement)})
-			}
-		}
-		c.capacity(ts, " in the lease plan at "+ev.at.Format(time.TimeOnly))
+		ts = slices.DeleteFunc(ts, func(t tenant) bool { return !t.until.After(l.From) })
+		c.capacity(ts, l.From)
 	}
 }
 

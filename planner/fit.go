@@ -58,6 +58,8 @@ func (s Snapshot) Pinned(j Job) (string, bool) {
 		return ReasonNoPreempt, true
 	case s.MidLease(j):
 		return ReasonMidLease, true
+	case s.Spared(j):
+		return ReasonSpared, true
 	}
 	return "", false
 }
@@ -81,6 +83,9 @@ func (n Needs) Allows(node Node) string {
 	case slices.Contains(n.Exclude, node.Name):
 		return "is excluded"
 	}
+	if node.ClosesIn > 0 && (n.Limit <= 0 || n.Limit > node.ClosesIn) {
+		return fmt.Sprintf("is closed in %s (%s), within the job's time limit", node.ClosesIn.Round(time.Second), node.ClosedFor)
+	}
 	for _, f := range n.Features {
 		if !slices.Contains(node.Features, f) {
 			return fmt.Sprintf("lacks feature %q", f)
@@ -90,6 +95,18 @@ func (n Needs) Allows(node Node) string {
 		return fmt.Sprintf("has none of the features %q", n.AnyFeature)
 	}
 	return ""
+}
+
+// LimitClass numbers the time limits that nodes tell apart: of two jobs that differ in their limits alone, those in one class may use the same nodes.
+// It is 0 as long as no node is to be closed.
+func LimitClass(nodes []Node, limit time.Duration) int {
+	class := 0
+	for _, n := range nodes {
+		if n.ClosesIn > 0 && (limit <= 0 || limit > n.ClosesIn) {
+			class++
+		}
+	}
+	return class
 }
 
 // Valid reports whether a shape is one at all: at least one node, at least one GPU on each, largest first.

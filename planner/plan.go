@@ -50,7 +50,9 @@ const (
 	ReasonPreempted   = "preempted"    // makes room for others
 	ReasonLate        = "late"         // no deadline of it can be met any more
 	ReasonLetThrough  = "let-through"  // GPUs are left free for a job that is not managed
-	ReasonBudget      = "budget"       // the preemption budget of this round is used up
+	ReasonBudget      = "budget"       // the preemption budget of this round or hour is used up
+	ReasonSpared      = "spared"       // was preempted as often as a job may be within an hour
+	ReasonQuota       = "quota"        // its account holds as many GPUs as it may
 	ReasonNodeTrouble = "node-trouble" // must leave a node that is not usable
 )
 

@@ -14,6 +14,13 @@ type Snapshot struct {
 	Jobs  []Job  `json:"jobs"`
 	// MaxPreemptions bounds the running jobs stopped or moved in one plan (checkpoints at once on shared storage); 0 = no bound.
 	MaxPreemptions int `json:"max_preemptions,omitempty"`
+	// HourlyPreemptions bounds the running jobs stopped or moved within any hour, Preempted is how many were within the last one;
+	// JobHourlyPreemptions bounds how often one job is (Job.Preempted). 0 = no bound. See Budget and Spared.
+	HourlyPreemptions    int `json:"hourly_preemptions,omitempty"`
+	Preempted            int `json:"preempted,omitempty"`
+	JobHourlyPreemptions int `json:"job_hourly_preemptions,omitempty"`
+	// Accounts that the site grants something, sorted by name.
+	Accounts []Account `json:"accounts,omitempty"`
 }
 
 // Node is a compute node as planning sees it.
@@ -25,11 +32,21 @@ type Node struct {
 	MemMB      int64    `json:"mem_mb"`
 	Features   []string `json:"features,omitempty"`
 	Partitions []string `json:"partitions,omitempty"`
-	Switch     string   `json:"switch,omitempty"`
+	// Switch is the leaf switch or base block that the node hangs at, Above what is above that, nearest first.
+	Switch string   `json:"switch,omitempty"`
+	Above  []string `json:"above,omitempty"`
+	// Busy are the indices of the GPUs in use now, by whomever; empty when none are or that is not known.
+	Busy []int `json:"busy,omitempty"`
 	// Usable is false for a node that may not take new work (down, drained, reserved, unknown state); Why says so in words.
 	// Jobs already running there may stay.
 	Usable bool   `json:"usable"`
 	Why    string `json:"why,omitempty"`
+	// Wake is how long a job that is started here now waits until the node is up (0: it is). Why says that it is powered down.
+	Wake time.Duration `json:"wake_ns,omitempty"`
+	// ClosesIn is when a reservation for others or a maintenance begins, from now (0: none is known): whoever could still run then, by his time
+	// limit, is not started here. ClosedFor names it.
+	ClosesIn  time.Duration `json:"closes_in_ns,omitempty"`
+	ClosedFor string        `json:"closed_for,omitempty"`
 	// Other* is held by jobs that are not in the Snapshot (unmanaged running jobs, jobs still completing).
 	OtherGPUs  int   `json:"other_gpus,omitempty"`
 	OtherCPUs  int   `json:"other_cpus,omitempty"`
@@ -65,6 +82,9 @@ type Job struct {
 	Tiers []Tier `json:"tiers,omitempty"`
 	// Weight multiplies the reward (accounts, price tiers); 0 means 1.
 	Weight float64 `json:"weight,omitempty"`
+	// ShareFactor is above 1 while the job's account has had less than its long-run share, below 1 while it has had more (0 means 1): it decides ties
+	// between deadlines and multiplies all other rewards.
+	ShareFactor float64 `json:"share_factor,omitempty"`
 	// Submitted is the first submission; WaitingSince the moment from which ageing counts (the last time it held GPUs, or Submitted).
 	Submitted    time.Time `json:"submitted"`
 	WaitingSince time.Time `json:"waiting_since,omitzero"`
@@ -77,8 +97,14 @@ type Job struct {
 	Blocked string `json:"blocked,omitempty"`
 	// Preemptible is false for a job that must be kept while it runs (no checkpoint, checkpoints fail, no requeue).
 	Preemptible bool `json:"preemptible"`
+	// Preempted is how often the job was stopped or moved within the last hour.
+	Preempted int `json:"preempted,omitempty"`
 	// Started reports that the job has held GPUs before, so that its next start pays Estimate.Resume.
 	Started bool `json:"started,omitempty"`
+
+	// Unmeasured jobs run on what they asked for, and their first lease is their profile: until it has shown something it earns at least what a profiler does, whatever the
+	// Class, and policies that let profilers go first let these.
+	Unmeasured bool `json:"unmeasured,omitempty"`
 
 	// Current is the placement of a Running or Leaving job, LeaseUntil the end of its lease: before it, it may only be kept.
 	Current    Placement `json:"current,omitempty"`
@@ -95,6 +121,9 @@ type Job struct {
 	// TimeLeft is what the job's own time limit leaves of this run (0: unlimited).
 	TimeLeft time.Duration `json:"time_left_ns,omitempty"`
 }
+
+// Profiles reports whether running the job is worth it for what it shows: it is a profiler, or its first lease is its profile.
+func (j Job) Profiles() bool { return j.Class == Profiler || j.Unmeasured }
 
 // Needs is what a placement must offer besides GPUs.
 type Needs struct {
@@ -116,6 +145,8 @@ type Needs struct {
 	Exclude []string `json:"exclude,omitempty"`
 	// MaxNodes bounds the nodes of a placement (0: no bound).
 	MaxNodes int `json:"max_nodes,omitempty"`
+	// Limit is how long a run of the job may last (0: for ever).
+	Limit time.Duration `json:"limit_ns,omitempty"`
 }
 
 // CPUs is what a share of g GPUs on one node needs.

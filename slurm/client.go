@@ -50,6 +50,10 @@ type Options struct {
 	TLS *tls.Config
 	// Scontrol is the fallback; its zero value means there is none.
 	Scontrol Scontrol
+	// Begin, when set, is told of each request before it is sent, and the
+	// function it returns of the HTTP status when the answer has been read, 0
+	// without one. Both may be called from many goroutines. Clocks are theirs.
+	Begin func(RequestKind) (end func(status int))
 	// Dial replaces the network, for tests and in-process servers.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -132,6 +136,7 @@ func (c *Client) Close() {
 // call is one request below /slurm/VERSION.
 type call struct {
 	op      string
+	root    string // in place of /slurm; without a version, the whole path
 	method  string
 	path    string // "/jobs"
 	query   url.Values
@@ -162,6 +167,32 @@ func isMissingPath(err error) bool {
 	return errors.As(err, &e) && e.HTTP == 404 && e.Code == 0
 }
 
+// RequestKind says what a request asks of the server. The set is closed.
+type RequestKind string
+
+// The kinds differ in how long a request may take.
+const (
+	KindPing  RequestKind = "ping"
+	KindList  RequestKind = "list" // of all jobs
+	KindRead  RequestKind = "read"
+	KindWrite RequestKind = "write"
+)
+
+// RequestKinds are all of them.
+var RequestKinds = []RequestKind{KindPing, KindList, KindRead, KindWrite}
+
+func (q call) kind() RequestKind {
+	switch {
+	case q.write:
+		return KindWrite
+	case q.op == "ping":
+		return KindPing
+	case q.op == "get jobs":
+		return KindList
+	}
+	return KindRead
+}
+
 func (c *Client) send(ctx context.Context, version string, q call) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
 	defer cancel()
@@ -175,11 +206,17 @@ func (c *Client) send(ctx context.Context, version string, q call) (answer, erro
 	if q.write {
 		client = c.writes
 	}
+	status := 0
+	if c.opts.Begin != nil {
+		end := c.opts.Begin(q.kind())
+		defer func() { end(status) }()
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return answer{}, lost(q, connected.Load(), 0, err)
 	}
 	defer resp.Body.Close()
+	status = resp.StatusCode
 	return c.receive(q, resp)
 }
 
@@ -201,7 +238,14 @@ func (c *Client) request(ctx context.Context, version string, q call) (*http.Req
 		}
 		body = bytes.NewReader(data)
 	}
-	target := c.base + "/slurm/" + version + q.path
+	root := q.root
+	if root == "" {
+		root = "/slurm"
+	}
+	if version != "" {
+		root += "/" + version
+	}
+	target := c.base + root + q.path
 	if len(q.query) > 0 {
 		target += "?" + q.query.Encode()
 	}

@@ -35,7 +35,7 @@ func (s Scontrol) run(ctx context.Context, op string, args ...string) error {
 	cmd := exec.CommandContext(ctx, s.Argv[0], append(append([]string{}, s.Argv[1:]...), args...)...)
 	cmd.Env = s.environment()
 	cmd.WaitDelay = time.Second
-	var out bounded
+	out := bounded{limit: maxOutput}
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		return &Error{Kind: ErrUnavailable, Op: op, Msg: oneLine(err.Error()), Err: err}
@@ -99,10 +99,13 @@ func codeOfText(text string) int {
 }
 
 // bounded keeps the first bytes of an output and swallows the rest.
-type bounded struct{ b []byte }
+type bounded struct {
+	b     []byte
+	limit int
+}
 
 func (w *bounded) Write(p []byte) (int, error) {
-	if room := maxOutput - len(w.b); room > 0 {
+	if room := w.limit - len(w.b); room > 0 {
 		w.b = append(w.b, p[:min(room, len(p))]...)
 	}
 	return len(p), nil

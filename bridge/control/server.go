@@ -35,6 +35,8 @@ type Server struct {
 	View     func() *bridge.View
 	Order    func(context.Context, bridge.Order) (string, error)
 	Operator func(uid uint32) bool
+	// Mounts are further read-only paths, each with its own handler: what the loop's view does not hold.
+	Mounts map[string]http.Handler
 	// Asker answers what-if questions; nil: they are not answered.
 	Asker *ask.Asker
 }
@@ -91,6 +93,9 @@ const notYet = "the daemon has not looked at Slurm yet: try again in a moment"
 
 func (s Server) handler() http.Handler {
 	mux := http.NewServeMux()
+	for path, h := range s.Mounts {
+		mux.Handle(path, h)
+	}
 	get := func(path string, answer func(*bridge.View, *http.Request) (any, error)) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet {

@@ -9,6 +9,8 @@ package journal
 import (
 	"bufio"
 	"bytes"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -59,6 +62,7 @@ type Journal struct {
 	dir  string
 	file *os.File
 	lock *os.File
+	id   string // of this opening, written into the lock; "" where that failed (a full disk)
 	size int64
 	bad  error // a failed write: the tail is unknown, nothing more may be appended
 }
@@ -78,11 +82,11 @@ func Open(dir string) (*Journal, Opened, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, Opened{}, fmt.Errorf("journal directory: %w", err)
 	}
-	lock, err := takeLock(dir)
+	lock, id, err := takeLock(dir, newID())
 	if err != nil {
 		return nil, Opened{}, err
 	}
-	j := &Journal{dir: dir, lock: lock}
+	j := &Journal{dir: dir, lock: lock, id: id}
 	opened, err := j.load()
 	if err != nil {
 		j.Close()
@@ -262,12 +266,10 @@ func (j *Journal) keepLock() error {
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return fmt.Errorf("journal directory: %w", err)
 	}
-	lock, err := takeLock(j.dir)
+	lock, id, err := takeLock(j.dir, newID())
 	switch {
 	case errors.Is(err, ErrLocked):
-		mine, merr := j.lock.Stat()
-		theirs, terr := os.Stat(filepath.Join(j.dir, lockName))
-		if merr == nil && terr == nil && os.SameFile(mine, theirs) {
+		if j.locked() {
 			return nil
 		}
 		return err
@@ -275,25 +277,84 @@ func (j *Journal) keepLock() error {
 		return err
 	}
 	j.lock.Close()
-	j.lock = lock
+	j.lock, j.id = lock, id
 	return nil
 }
 
 const lockName = "lock"
 
-func takeLock(dir string) (*os.File, error) {
+// Held returns ErrLocked when another process has the journal by now: the lock of a host that was cut off may have run out. A lock that was
+// removed is made again.
+func (j *Journal) Held() error {
+	if j.locked() {
+		return nil
+	}
+	return j.keepLock()
+}
+
+// locked says that the lock in the directory is the one that we hold, and that nobody has signed it since.
+func (j *Journal) locked() bool {
+	mine, err := j.lock.Stat()
+	if err != nil {
+		return false
+	}
+	theirs, err := os.Stat(filepath.Join(j.dir, lockName))
+	return err == nil && os.SameFile(mine, theirs) && strings.Contains(Owner(j.dir), j.id)
+}
+
+// takeLock locks the directory and signs the lock. The id returned is "" when it could not be signed.
+func takeLock(dir, id string) (*os.File, string, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("journal lock: %w", err)
+		return nil, "", fmt.Errorf("journal lock: %w", err)
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		lock.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s: %w", dir, ErrLocked)
+			return nil, "", fmt.Errorf("%s: %w", dir, ErrLocked)
 		}
-		return nil, fmt.Errorf("journal lock: %w", err)
+		return nil, "", fmt.Errorf("journal lock: %w", err)
 	}
-	return lock, nil
+	if !sign(lock, id) {
+		id = ""
+	}
+	return lock, id, nil
+}
+
+// newID tells one opening from another.
+func newID() string {
+	id := make([]byte, 8)
+	rand.Read(id) // never fails
+	return hex.EncodeToString(id)
+}
+
+// sign writes into the lock who holds it. That is for people: the lock itself is the kernel's.
+func sign(lock *os.File, id string) bool {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "?"
+	}
+	text := fmt.Sprintf("instance %s, process %d on %s\n", id, os.Getpid(), host)
+	if lock.Truncate(0) != nil {
+		return false
+	}
+	_, err = lock.WriteAt([]byte(text), 0)
+	return err == nil
+}
+
+// Owner says in words who holds the lock in dir, or held it last.
+func Owner(dir string) string {
+	f, err := os.Open(filepath.Join(dir, lockName))
+	if err != nil {
+		return "another instance"
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 512))
+	line, _, _ := strings.Cut(string(b), "\n")
+	if err != nil || strings.TrimSpace(line) == "" {
+		return "another instance"
+	}
+	return line
 }
 
 // Append writes the entries and returns when they are on disk. After an error nothing more can be appended until [Journal.Compact] has written
@@ -350,7 +411,7 @@ func (j *Journal) Compact(entries []Entry) error {
 	if err != nil {
 		return fmt.Errorf("journal compaction: %w", err)
 	}
-	next := &Journal{dir: j.dir, file: f, lock: j.lock}
+	next := &Journal{dir: j.dir, file: f, lock: j.lock, id: j.id}
 	if err := next.write(entries); err != nil {
 		f.Close()
 		os.Remove(tmp) // a full disk needs the room

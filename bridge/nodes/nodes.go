@@ -48,7 +48,7 @@ type Listener struct {
 	mu       sync.Mutex
 	queue    []progress.JobReport
 	bytes    int
-	watchers map[string]string // node -> instance heard of since the start
+	watchers map[string]heard // by node, since the start
 	counts   Counts
 }
 
@@ -66,7 +66,7 @@ func New(key []byte, now func() time.Time) (*Listener, error) {
 	if _, err := progress.ParseKey(key); err != nil {
 		return nil, err
 	}
-	return &Listener{key: key, now: now, bodies: make(chan struct{}, maxBodies), watchers: map[string]string{}}, nil
+	return &Listener{key: key, now: now, bodies: make(chan struct{}, maxBodies), watchers: map[string]heard{}}, nil
 }
 
 // Drain hands over what arrived since the last call, oldest first. It is the bridge's Reports.
@@ -173,13 +173,14 @@ func (l *Listener) put(r progress.Report, size int) (resync, ok bool) {
 	l.bytes += size
 	l.queue = append(l.queue, r.Jobs...)
 	l.counts.Reports++
-	if l.watchers[r.Node] != r.Instance {
+	if l.watchers[r.Node].instance != r.Instance {
 		resync = r.Seq > 1
 		if len(l.watchers) >= maxWatchers {
 			clear(l.watchers)
 		}
-		l.watchers[r.Node] = r.Instance
 	}
+	now := l.now()
+	l.watchers[r.Node] = heard{r.Instance, r.Version, now, r.Sent.Sub(now)}
 	if resync {
 		l.counts.Resyncs++
 	}

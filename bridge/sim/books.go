@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"unisched/bridge/sim/trace"
+	"unisched/estimator"
 	"unisched/planner"
 	"unisched/slurm"
 	"unisched/slurm/slurmsim"
@@ -32,6 +33,12 @@ type account struct {
 
 	held, saving, loading, measuring, lost float64 // GPU-seconds
 	retries                                int
+	wasted                                 float64 // GPU-seconds that runs which ended unasked cost: work lost, and loading again
+	again                                  bool    // the next loading is due to such an end
+	waiting                                bool    // for GPUs
+	worked                                 float64 // seconds on GPUs of ended stays, profile runs aside
+	nextLook                               float64 // of a.ran: when the next forecast is written down
+	forecasts                              []estimator.Forecast
 }
 
 // stay is a time on GPUs.
@@ -82,10 +89,16 @@ type books struct {
 	rounds, cached, timeouts int
 	solves                   []time.Duration
 	plans                    time.Duration
+
+	queue             queue
+	degraded          bool    // the plan in force was made without a proven solution
+	holes, blindHoles float64 // GPU-seconds free while somebody waited whom they would have served, in all and while degraded
+	foresight, midway foresight
 }
 
+// sample is what one unit of time saw, in seconds times GPUs or jobs.
 type sample struct {
-	held float64 // GPU-seconds
+	held, waiting, wanted, hole float64
 }
 
 func newBooks(cfg Config) *books {
@@ -94,6 +107,8 @@ func newBooks(cfg Config) *books {
 
 func (b *books) submitted(id slurm.JobID, j trace.Job, at time.Time) {
 	a := &account{job: j, at: at, promised: -1}
+	b.integrate(at)
+	b.waits(a, true)
 	b.index[id] = len(b.all)
 	b.ids[id], b.all = a, append(b.all, a)
 	b.open++
@@ -131,7 +146,11 @@ func (b *books) moment(m slurmsim.Moment) {
 	case slurmsim.Trained:
 		if s.resumed {
 			a.loading += m.At.Sub(s.at).Seconds() * float64(s.gpus)
+			if a.again {
+				a.wasted += m.At.Sub(s.at).Seconds() * float64(s.gpus)
+			}
 		}
+		a.again = false
 	case slurmsim.Signalled:
 		s.signalled = m.At
 	case slurmsim.Left:
@@ -143,6 +162,10 @@ func (b *books) moment(m slurmsim.Moment) {
 			b.breaks("job %s ended twice", a.job.ID)
 		}
 		a.end, a.state, a.done = m.At, m.State, true
+		b.waits(a, false)
+		if m.State == slurm.StateCompleted {
+			b.score(a, m.At)
+		}
 		b.open--
 		b.ended++
 		fmt.Fprintf(b.log, "%d end %s %s\n", m.At.UnixNano(), a.job.ID, m.State)
@@ -179,6 +202,7 @@ func (b *books) begins(a *account, m slurmsim.Moment) {
 			a.profiled = m.At
 		}
 	}
+	b.waits(a, false)
 	a.stay = s
 	a.stays++
 	fmt.Fprintf(b.log, "%d start %s %v\n", m.At.UnixNano(), a.job.ID, m.Where)
@@ -196,22 +220,27 @@ func (b *books) freed(a *account, m slurmsim.Moment) {
 		b.profile--
 		a.measuring += m.At.Sub(s.at).Seconds() * g
 	}
+	if !s.profile {
+		a.worked += m.At.Sub(s.at).Seconds()
+	}
 	if !s.signalled.IsZero() {
 		a.saving += s.left.Sub(s.signalled).Seconds() * g
 	}
 	if finished := a.done && a.state == slurm.StateCompleted; !finished {
-		if lost := s.iter - s.saved; lost > 0 {
-			a.lost += float64(lost) * a.job.Duration.Seconds() / float64(a.job.Iterations) * g
-		}
+		lost := max(float64(s.iter-s.saved), 0) * a.job.Duration.Seconds() / float64(a.job.Iterations) * g
+		a.lost += lost
 		switch {
 		case s.signalled.IsZero():
 			a.retries++
+			a.wasted += lost
+			a.again = true
 		case !s.profile:
 			a.stops++
 		}
 	}
 	b.stays = append(b.stays, Stay{b.index[m.Job], s.at.Sub(start), m.At.Sub(start), s.where, s.profile})
 	a.stay = nil
+	b.waits(a, !a.done)
 }
 
 // integrate adds up the GPUs held until now, by unit.
@@ -222,12 +251,9 @@ func (b *books) integrate(now time.Time) {
 		if now.Before(end) {
 			end = now
 		}
-		for len(b.busy) <= i {
-			b.busy = append(b.busy, sample{})
-		}
-		d := end.Sub(b.last).Seconds() * float64(b.held)
-		b.busy[i].held += d
-		b.integral += d
+		d := end.Sub(b.last).Seconds()
+		b.heed(i, d)
+		b.integral += d * float64(b.held)
 		b.last = end
 	}
 }
@@ -254,6 +280,8 @@ func (b *books) planned(s planner.Snapshot, p planner.Plan, took time.Duration) 
 	if p.Candidate == "last" || p.Candidate == "fallback" {
 		b.cached++
 	}
+	b.integrate(s.Now)
+	b.degraded = false
 	switch p.Solver.Status {
 	case "skipped", "":
 	case "optimal":
@@ -261,7 +289,9 @@ func (b *books) planned(s planner.Snapshot, p planner.Plan, took time.Duration) 
 	default:
 		b.solves = append(b.solves, p.Solver.Solve)
 		b.timeouts++
+		b.degraded = true
 	}
+	b.foresee(s)
 	for i, e := range p.Entries {
 		if a := b.ids[slurm.JobID(e.Run.Job)]; a != nil && s.Jobs[i].Class.SLO() && e.Tier >= 0 {
 			a.promised, a.greedy = e.Tier, p.Solver.Status != "optimal" && p.Solver.Status != "skipped"

@@ -26,7 +26,12 @@ type Figures struct {
 	BEJCTP99     *float64 `json:"be_jct_p99_s"`
 	JCTMean      *float64 `json:"jct_mean_s"`
 	WaitMean     *float64 `json:"queue_wait_mean_s"` // until the first GPU
+	WaitP50      *float64 `json:"queue_wait_p50_s"`
+	WaitP95      *float64 `json:"queue_wait_p95_s"`
 	WaitP99      *float64 `json:"queue_wait_p99_s"`
+	WaitMax      *float64 `json:"queue_wait_max_s"`
+	// QueueMean is the mean number of jobs waiting from the first submission to the last.
+	QueueMean *float64 `json:"queue_jobs_mean"`
 	// ProfileWait is the longest time from a submission to the first profile run.
 	ProfileWait    *float64 `json:"profile_wait_max_s"`
 	Profiles       int      `json:"profiled_jobs"`
@@ -41,24 +46,41 @@ type Figures struct {
 	Utilization *float64 `json:"gpu_utilization"`
 	Makespan    float64  `json:"makespan_s"`
 	Preemptions int      `json:"preemptions"`
+	PreemptMean *float64 `json:"preemptions_per_job_mean"`
 	PreemptP99  *float64 `json:"preemptions_per_job_p99"`
+	PreemptMax  *float64 `json:"preemptions_per_job_max"`
 	HeldGPU     float64  `json:"held_gpu_s"`
 	SavingGPU   float64  `json:"checkpoint_gpu_s"`
 	LoadingGPU  float64  `json:"resume_gpu_s"`
 	ProfileGPU  float64  `json:"profile_gpu_s"`
 	LostGPU     float64  `json:"lost_gpu_s"`
+	// HoleGPU is the time that GPUs were free while jobs waited which they would have served (the smallest first), HoleShare its part of held and hole time.
+	// The seconds between a job's end and the next start are in it, and so is Slurm's own delay after a requeue.
+	HoleGPU   float64  `json:"hole_gpu_s"`
+	HoleShare *float64 `json:"hole_share"`
+	// Forecasts of the run time left of running jobs, against what came true: relative error, bias, truths within the 80 % interval, error at half time.
+	Forecasts     int      `json:"forecasts"`
+	ForecastError *float64 `json:"forecast_mean_rel_error"`
+	ForecastBias  *float64 `json:"forecast_mean_rel_bias"`
+	ForecastCover *float64 `json:"forecast_coverage_80"`
+	ForecastMid   *float64 `json:"forecast_half_time_rel_error"`
 	// The three accounts of what went wrong: plans without the solver, plans that came out otherwise, runs that ended without being asked to.
-	SolverMisses     int     `json:"solver_misses"`
-	PredictionMisses int     `json:"prediction_misses"`
-	Retries          int     `json:"runtime_retries"`
-	SLOLost          int     `json:"slo_lost"` // SLO jobs that met none of their deadlines
-	Actions          int     `json:"actions"`
-	Refused          int     `json:"actions_refused"`
-	BadPlans         int     `json:"plans_refused"`
-	BadPlanWhy       string  `json:"first_refusal,omitempty"`
-	Hash             string  `json:"action_log_sha256"`
-	Wall             float64 `json:"wall_s"`
-	Error            string  `json:"error,omitempty"`
+	SolverMisses     int `json:"solver_misses"`
+	PredictionMisses int `json:"prediction_misses"`
+	Retries          int `json:"runtime_retries"`
+	SLOLost          int `json:"slo_lost"` // SLO jobs that met none of their deadlines
+	// Accounts part the misses by cause, each job once.
+	Accounts Accounts `json:"accounts"`
+	// Tenants are the largest ones, by GPU time held.
+	Tenants        []Tenant `json:"tenants,omitempty"`
+	TenantsLeftOut int      `json:"tenants_left_out,omitempty"`
+	Actions        int      `json:"actions"`
+	Refused        int      `json:"actions_refused"`
+	BadPlans       int      `json:"plans_refused"`
+	BadPlanWhy     string   `json:"first_refusal,omitempty"`
+	Hash           string   `json:"action_log_sha256"`
+	Wall           float64  `json:"wall_s"`
+	Error          string   `json:"error,omitempty"`
 }
 
 // Outcome is what became of one job.
@@ -69,6 +91,7 @@ type Outcome struct {
 	Submit, Duration  time.Duration
 	// Begin is the first time on GPUs, End that of completion, both since the first submission and -1 when there was none.
 	Begin, End  time.Duration
+	Due         time.Duration // the first deadline, since the submission; 0: none
 	Rejected    bool
 	Miss        float64 // 0..1, of SLO jobs
 	Tier        int     // met, -1 none
@@ -82,6 +105,10 @@ type Result struct {
 	Outcomes []Outcome
 	Stays    []Stay
 	Busy     []float64 // GPUs held, mean by unit
+	Waiting  []float64 // jobs waiting, likewise; Wanted: the GPUs they wait for; Holes: free GPUs that they could have
+	Wanted   []float64
+	Holes    []float64
+	Tenants  []Tenant
 	Unit     time.Duration
 	GPUs     int
 }
@@ -146,11 +173,16 @@ func (b *books) result(w *world, err error) Result {
 		if a.greedy && o.Miss > 0 {
 			f.SolverMisses++
 		}
+		if o.Miss > 0 {
+			f.Accounts.book(a, o)
+		}
 	}
 	f.WeightedMiss, f.StrictMiss, f.SoftMiss = mean(miss), mean(strict), mean(soft)
 	f.BEJCTMean, f.BEJCTP50, f.BEJCTP95, f.BEJCTP99 = mean(be), quantile(be, 0.5), quantile(be, 0.95), quantile(be, 0.99)
-	f.JCTMean, f.WaitMean, f.WaitP99 = mean(jct), mean(wait), quantile(wait, 0.99)
-	f.ProfileWait, f.Profiles, f.PreemptP99 = quantile(profile, 1), len(profile), quantile(stops, 0.99)
+	f.JCTMean, f.WaitMean, f.WaitP50, f.WaitP95 = mean(jct), mean(wait), quantile(wait, 0.5), quantile(wait, 0.95)
+	f.WaitP99, f.WaitMax = quantile(wait, 0.99), quantile(wait, 1)
+	f.ProfileWait, f.Profiles = quantile(profile, 1), len(profile)
+	f.PreemptMean, f.PreemptP99, f.PreemptMax = mean(stops), quantile(stops, 0.99), quantile(stops, 1)
 	var solves []float64
 	for _, s := range b.solves {
 		solves = append(solves, s.Seconds())
@@ -159,6 +191,8 @@ func (b *books) result(w *world, err error) Result {
 	f.SolverTimeouts, f.CachedRounds, f.Rounds, f.PlanSeconds, f.Steps = b.timeouts, b.cached, b.rounds, b.plans.Seconds(), w.steps
 	f.Makespan = lastEnd.Sub(start).Seconds()
 	b.use(&r, lastSubmit)
+	b.gauge(&r)
+	f.QueueMean = queueMean(r.Waiting, b.unitsUntil(lastSubmit))
 	f.Actions, f.Refused, f.BadPlans = b.actions, b.refused, b.badPlans
 	f.BadPlanWhy = b.badWhy
 	f.Hash = hex.EncodeToString(b.log.Sum(nil))
@@ -218,7 +252,7 @@ func (a *account) outcome() Outcome {
 	if len(j.Tiers) == 0 {
 		return o
 	}
-	o.Miss = 1
+	o.Miss, o.Due = 1, j.Tiers[0].After
 	for i, t := range j.Tiers {
 		// Slurm and deadlines count whole seconds.
 		if o.End >= 0 && (o.End-o.Submit).Truncate(time.Second) <= t.After {

@@ -38,10 +38,15 @@ type Config struct {
 	NoSave bool
 	// Requeue is Slurm's own delay after a requeue (0: as measured).
 	Requeue time.Duration
+	// Streams is how many checkpoints shared storage reads or writes at full speed at once (0: any number).
+	Streams int
 	Speeds  Speeds
 	Lenses  []Lens
 	// Oracle lets everybody know the truth: it stands in for the estimator.
 	Oracle bool
+	// Shadow lets the loop only look, in the stage of that name: plain Slurm decides. Seen is then shown what the loop has published after each step.
+	Shadow bool
+	Seen   func(*bridge.View)
 	// Clock times the policy, for figures that nothing depends on (nil: they are 0).
 	Clock func() time.Time
 	// Progress is told now and then how far it is.
@@ -108,8 +113,12 @@ func Run(ctx context.Context, cfg Config, jobs []trace.Job, policy bridge.Policy
 	w.books = newBooks(cfg)
 	lead := 4 * cfg.Poll // the loop's first looks only look
 	nodes := slurmsim.Nodes(cfg.Nodes, cfg.GPUsPerNode)
+	delay := longDelay
+	if cfg.Shadow { // no submit plugin: jobs start as Slurm likes
+		delay = 0
+	}
 	w.cluster = slurmsim.New(slurmsim.Config{
-		Seed: cfg.Seed, Start: start.Add(-lead), SubmitDelay: longDelay, RequeueDelay: cfg.Requeue, Quiet: true, Watch: w.books.moment,
+		Seed: cfg.Seed, Start: start.Add(-lead), SubmitDelay: delay, RequeueDelay: cfg.Requeue, Streams: cfg.Streams, Quiet: true, Watch: w.books.moment,
 	}, nodes, cfg.partitions(nodes)...)
 	w.wire = &wire{Cluster: w.cluster, books: w.books}
 	parts := bridge.Parts{Cluster: w.wire, Memory: forgetful{}, Reports: w.cluster.Reports}
@@ -165,8 +174,12 @@ const patience = 7 * 24 * time.Hour
 func (w *world) bridgeConfig() bridge.Config {
 	c := bridge.Defaults()
 	c.Stage, c.Unit, c.SLOUnits, c.Poll, c.Delay = bridge.StageStrict, w.cfg.Unit, w.cfg.SLOUnits, w.cfg.Poll, longDelay
-	if w.cfg.Look == nil {
-		c.ViewEvery = 24 * time.Hour // nobody looks
+	c.ViewEvery, c.NoForecasts = 24*time.Hour, true // nobody looks
+	if w.cfg.Shadow {
+		c.Stage = bridge.Shadow
+	}
+	if w.cfg.Seen != nil || w.cfg.Look != nil {
+		c.ViewEvery, c.NoForecasts = 0, false
 	}
 	c.Partitions, c.ProfilePartition, c.ProfileTime = []string{partition}, profiling, w.cfg.Profile
 	if w.cfg.Profile <= 0 {
@@ -208,6 +221,9 @@ func (w *world) loop(ctx context.Context) error {
 		}
 		if err := w.check(); err != nil {
 			return err
+		}
+		if w.cfg.Seen != nil {
+			w.cfg.Seen(w.bridge.View())
 		}
 		if w.cfg.Progress != nil && w.steps%64 == 0 {
 			w.cfg.Progress(Progress{tick.Sub(start), w.books.ended, len(w.jobs)})

@@ -217,4 +217,33 @@ var fields = []field{
 	list("planner.account_weights", func(s *Site) *[]string { return &s.Bridge.AccountWeights }),
 	list("planner.qos_weights", func(s *Site) *[]string { return &s.Bridge.QOSWeights }),
 	real("planner.reward_ratio", func(s *Site) *float64 { return &s.Planner.RewardRatio }),
+	whole("planner.max_preemptions_per_hour", func(s *Site) *int { return &s.Bridge.MaxPreemptionsPerHour }),
+	whole("planner.max_job_preemptions_per_hour", func(s *Site) *int { return &s.Bridge.MaxJobPreemptionsPerHour }),
+	span("planner.resume_timeout", func(s *Site) *time.Duration { return &s.Bridge.ResumeTimeout }),
+	span("planner.suspend_timeout", func(s *Site) *time.Duration { return &s.Bridge.SuspendTimeout }),
+	span("planner.min_run", func(s *Site) *time.Duration { return &s.Bridge.MinRun }),
+	span("planner.share_half_life", func(s *Site) *time.Duration { return &s.Bridge.ShareHalfLife }),
+
+	text("topology.file", func(s *Site) *string { return &s.TopologyFile }),
+
+	text("metrics.listen", func(s *Site) *string { return &s.Metrics.Listen }),
+
+	list("notify.command", func(s *Site) *[]string { return &s.Notify.Command }),
+	text("notify.webhook", func(s *Site) *string { return &s.Notify.Webhook }),
+	text("notify.webhook_token_file", func(s *Site) *string { return &s.Notify.TokenFile }),
+	list("notify.on", func(s *Site) *[]string { return &s.Notify.On }),
+	span("notify.timeout", func(s *Site) *time.Duration { return &s.Notify.Timeout }),
+	span("notify.repeat", func(s *Site) *time.Duration { return &s.Notify.Repeat }),
+	whole("notify.per_hour", func(s *Site) *int { return &s.Notify.PerHour }),
+
+	span("replay.min_span", func(s *Site) *time.Duration { return &s.Replay.MinSpan }),
+	whole("replay.min_jobs", func(s *Site) *int { return &s.Replay.MinJobs }),
+	real("replay.max_timeouts", func(s *Site) *float64 { return &s.Replay.MaxTimeouts }),
+	real("replay.max_cached", func(s *Site) *float64 { return &s.Replay.MaxCached }),
+	real("replay.max_be_jct", func(s *Site) *float64 { return &s.Replay.MaxBEJCT }),
+	real("replay.max_preemptions", func(s *Site) *float64 { return &s.Replay.MaxPreemptions }),
+	real("replay.max_holes", func(s *Site) *float64 { return &s.Replay.MaxHoles }),
+	real("replay.max_forecast_error", func(s *Site) *float64 { return &s.Replay.MaxForecastError }),
+	real("replay.min_coverage", func(s *Site) *float64 { return &s.Replay.MinCoverage }),
+	real("replay.max_miss", func(s *Site) *float64 { return &s.Replay.MaxMiss }),
 }

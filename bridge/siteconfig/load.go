@@ -1,6 +1,7 @@
 package siteconfig
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -127,7 +128,7 @@ func Parse(files ...File) (Site, []Setting, error) {
 			settings[i].From = w
 		}
 	}
-	return site, settings, errors.Join(errs...)
+	return site, append(settings, grantSettings(&site, from)...), errors.Join(errs...)
 }
 
 func apply(site *Site, f File, from map[string]string) []Fault {
@@ -154,9 +155,10 @@ func apply(site *Site, f File, from map[string]string) []Fault {
 		}
 		from[fd.key] = fmt.Sprintf("%s:%d", f.Name, lines[fd.key])
 	}
+	faults = append(faults, applyGrants(site, f, values, lines, from)...)
 	for key := range values {
 		err := ErrUnknownKey
-		if near := nearest(key); near != "" {
+		if near := cmp.Or(nearestGrant(key), nearest(key)); near != "" {
 			err = fmt.Errorf("%w; did you mean %s?", err, near)
 		}
 		faults = append(faults, Fault{f.Name, lines[key], key, err})

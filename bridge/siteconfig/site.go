@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"unisched/bridge"
+	"unisched/bridge/notify"
+	"unisched/bridge/replay"
 )
 
 // DefaultPath is where the packages put the file. Files of conf.d beside it are merged over it, in the order of their names.
@@ -30,6 +32,11 @@ type Site struct {
 	Daemon  Daemon
 	Planner Planner
 	Web     Web
+	Replay  replay.Thresholds
+	// TopologyFile describes the network of a cluster whose nodes do not, in the syntax of topology.conf. Empty: none.
+	TopologyFile string
+	Metrics      Metrics
+	Notify       notify.Config
 }
 
 // Web is the read-only page for people on TCP. It is on the control socket in any case.
@@ -38,6 +45,12 @@ type Web struct {
 	Listen string
 	// Hosts are the names under which the proxy asks for the page, besides localhost.
 	Hosts []string
+}
+
+// Metrics says where Prometheus may ask besides the control socket.
+type Metrics struct {
+	// Listen is a TCP address, best of this machine alone. Empty: none.
+	Listen string
 }
 
 // Slurm says how the cluster is reached.
@@ -89,11 +102,16 @@ func Defaults() Site {
 			Scontrol: []string{"scontrol"}, Timeout: 30 * time.Second, ListTimeout: 90 * time.Second,
 		},
 		Daemon: Daemon{
-			StateDir: "/var/lib/unisched", ControlSocket: "/run/unisched/control.sock", SocketMode: 0o666,
+			StateDir: "/var/lib/unisched/state", ControlSocket: "/run/unisched/control.sock", SocketMode: 0o666,
 			Listen: "", NodeKeyFile: "/etc/unisched/node.key", LogLevel: "info",
 		},
 		Planner: Planner{SolverLimit: 2 * time.Second, RewardRatio: 30},
 		Web:     Web{Hosts: []string{}},
+		Replay:  replay.DefaultThresholds(),
+		Notify: notify.Config{
+			Command: []string{}, On: []string{"deadline-at-risk", "deadline-missed", "checkpoint-unconfirmed", "preemption-stopped"},
+			Timeout: 20 * time.Second, Repeat: time.Hour, PerHour: 200,
+		},
 	}
 }
 
@@ -136,9 +154,13 @@ func (s Site) Validate() error {
 	bad((d.TLSCertFile == "") == (d.TLSKeyFile == ""), "daemon.tls_cert_file and tls_key_file go together")
 	bad(slices.Contains([]string{"debug", "info", "warn", "error"}, d.LogLevel), "daemon.log_level %q is none of debug, info, warn, error", d.LogLevel)
 
+	bad(s.TopologyFile == "" || filepath.IsAbs(s.TopologyFile), "topology.file %q is not absolute", s.TopologyFile)
 	p := s.Planner
 	bad(p.SolverLimit >= 10*time.Millisecond && p.SolverLimit <= s.Bridge.Unit, "planner.solver_limit %v is not within 10ms..bridge.unit", p.SolverLimit)
 	bad(p.RewardRatio >= 1 && p.RewardRatio <= 1e6, "planner.reward_ratio %v is not within 1..1e6", p.RewardRatio)
+	errs = append(errs, s.Replay.Validate()...)
+	bad(s.Metrics.Listen == "" || validListen(s.Metrics.Listen), "metrics.listen %q is not address:port", s.Metrics.Listen)
+	errs = append(errs, validNotify(s.Notify)...)
 	if err := s.Bridge.Validate(); err != nil {
 		for _, e := range split(err) {
 			errs = append(errs, fmt.Errorf("bridge.%w", e))
@@ -201,3 +223,26 @@ func (d Daemon) OperatorUIDs(lookup func(name string) (uint32, error)) (map[uint
 	}
 	return set, errors.Join(errs...)
 }
+
+// validNotify names every fault of the notices' table.
+func validNotify(n notify.Config) (errs []error) {
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(len(n.Command) == 0 || filepath.IsAbs(n.Command[0]), "notify.command does not begin with an absolute path")
+	u, err := url.Parse(n.Webhook)
+	bad(n.Webhook == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "", "notify.webhook is not http(s)://...")
+	bad(n.TokenFile == "" || filepath.IsAbs(n.TokenFile), "notify.webhook_token_file %q is not absolute", n.TokenFile)
+	for _, k := range n.On {
+		bad(slices.Contains(notify.Kinds, notify.Kind(k)), "notify.on: %q is none of %v", k, notify.Kinds)
+	}
+	bad(n.Timeout >= time.Second && n.Timeout <= 5*time.Minute, "notify.timeout %v is not within 1s..5m", n.Timeout)
+	bad(n.Repeat >= 0 && n.Repeat <= 7*24*time.Hour, "notify.repeat %v is not within 0s..168h", n.Repeat)
+	bad(n.PerHour >= 1 && n.PerHour <= 10000, "notify.per_hour %d is not within 1..10000", n.PerHour)
+	return errs
+}
+
+// Secret reports whether the value of a key may hold a secret: it is left out of what is handed on to others, such as a debug bundle.
+func Secret(key string) bool { return key == "notify.webhook" || key == "notify.command" }

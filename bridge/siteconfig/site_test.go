@@ -78,6 +78,15 @@ func TestParseFaults(t *testing.T) {
 			"f: bridge.requeue_exit 300 is not within 1..255"}, "\n")},
 		{"a plain number is no mode", "[daemon]\nsocket_mode = 660\n", `f:2: daemon.socket_mode: wrong type: want a mode in quotes such as "0660", got an integer`},
 		{"listen without key", "[daemon]\nlisten = \":6821\"\nnode_key_file = \"\"\n", "f: daemon.listen needs daemon.node_key_file: reports are signed"},
+		{"notices", "[notify]\ncommand = [\"mail\"]\nwebhook = \"ftp://x\"\nwebhook_token_file = \"t\"\non = [\"all\"]\ntimeout = \"0s\"\nrepeat = \"-1s\"\nper_hour = 0\n[metrics]\nlisten = \"x\"\n", strings.Join([]string{
+			`f: metrics.listen "x" is not address:port`,
+			"f: notify.command does not begin with an absolute path",
+			"f: notify.webhook is not http(s)://...",
+			`f: notify.webhook_token_file "t" is not absolute`,
+			`f: notify.on: "all" is none of [deadline-at-risk deadline-missed preempted checkpoint-unconfirmed preemption-stopped]`,
+			"f: notify.timeout 0s is not within 1s..5m",
+			"f: notify.repeat -1s is not within 0s..168h",
+			"f: notify.per_hour 0 is not within 1..10000"}, "\n")},
 		{"a page for everybody", "[web]\nlisten = \"0.0.0.0:8321\"\nhosts = [\"https://x\"]\n",
 			"f: web.listen \"0.0.0.0:8321\" is not an address of the loopback such as 127.0.0.1:8321: the page has no passwords, put a proxy before it\n" +
 				"f: web.hosts: \"https://x\" is no host name"},

@@ -5,16 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
 // Bounds on one report. A watcher with more to say sends several.
 const (
-	SchemaVersion  = 1
-	MaxReportBytes = 1 << 20 // the whole body
-	MaxJobLines    = 1000    // lines of one job in one report
-	MaxReportJobs  = 4096
-	maxNodeBytes   = 255
+	SchemaVersion   = 1
+	MaxReportBytes  = 1 << 20 // the whole body
+	MaxJobLines     = 1000    // lines of one job in one report
+	MaxReportJobs   = 4096
+	maxNodeBytes    = 255
+	maxVersionBytes = 128
 )
 
 // ErrReport is wrapped by every error that DecodeReport returns.
@@ -25,10 +27,11 @@ var ErrReport = errors.New("node report")
 // twice without harm.
 type Report struct {
 	SchemaVersion int         `json:"schema_version"`
-	Node          string      `json:"node"`     // where the watcher runs
-	Instance      string      `json:"instance"` // random, one per watcher start
-	Seq           uint64      `json:"seq"`      // 1, 2, ... within Instance
-	Sent          time.Time   `json:"sent"`     // RFC 3339 with nanoseconds, the watcher's clock
+	Node          string      `json:"node"`              // where the watcher runs
+	Instance      string      `json:"instance"`          // random, one per watcher start
+	Seq           uint64      `json:"seq"`               // 1, 2, ... within Instance
+	Sent          time.Time   `json:"sent"`              // RFC 3339 with nanoseconds, the watcher's clock
+	Version       string      `json:"version,omitempty"` // of the watcher's program
 	Jobs          []JobReport `json:"jobs"`
 }
 
@@ -88,6 +91,8 @@ func (r Report) check() error {
 		return fmt.Errorf("node %.64q", r.Node)
 	case len(r.Instance) > 64 || !validWord(r.Instance, ""):
 		return fmt.Errorf("instance %.64q", r.Instance)
+	case len(r.Version) > maxVersionBytes || strings.ContainsFunc(r.Version, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return fmt.Errorf("version %.64q", r.Version)
 	case len(r.Jobs) > MaxReportJobs:
 		return fmt.Errorf("%d jobs, at most %d", len(r.Jobs), MaxReportJobs)
 	}

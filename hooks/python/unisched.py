@@ -21,7 +21,8 @@ UNISCHED_PROGRESS it only writes and reads checkpoints. Standard library only, P
 
 Environment: UNISCHED_PROGRESS (file for progress lines; unset: none are written), UNISCHED_RUN (job.restart, kept in
 manifests), UNISCHED_SIGNAL (USR1, B:TERM, USR1+99, several with commas; default USR1,USR2,TERM), UNISCHED_EXIT (exit
-code after a checkpoint that was asked for; default 99), SLURM_PROCID or RANK (only rank 0 writes).
+code after a checkpoint that was asked for; default 99), RANK or SLURM_PROCID (only rank 0 writes; RANK first, since all
+workers of one torchrun have the same SLURM_PROCID).
 """
 
 import hashlib
@@ -63,7 +64,7 @@ class Run:
         self.start = 0  # iterations that were complete when this run began; set by resume()
         self.iter = 0  # the iteration in progress
         self.resumed = False
-        self.rank = _int(os.environ.get("SLURM_PROCID") or os.environ.get("RANK"), 0)
+        self.rank = _int(os.environ.get("RANK") or os.environ.get("SLURM_PROCID"), 0)
         self.exit_code = _int(os.environ.get("UNISCHED_EXIT"), None)
         self._dir = os.path.abspath(checkpoint)
         self._keep = max(1, keep)

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -123,4 +124,37 @@ func partition(t *rapid.T, gpus int, free, used []Cell) {
 			}
 		}
 	}
+}
+
+// TestTake: GPUs taken by index, in any order, leave cells that partition the rest, and giving them back restores the tree.
+func TestTake(t *testing.T) {
+	tree := NewTree(8)
+	for _, g := range []int{1, 4} {
+		if !tree.Take(g) || tree.Take(g) {
+			t.Fatalf("GPU %d", g)
+		}
+	}
+	if d := cmp.Diff([]Cell{{0, 1}, {2, 2}, {5, 1}, {6, 2}}, tree.Free()); d != "" || tree.Largest() != 2 {
+		t.Errorf("largest %d: %s", tree.Largest(), d)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		gpus := rapid.IntRange(1, 16).Draw(t, "gpus")
+		tree, used := NewTree(gpus), []Cell(nil)
+		initial := tree.Free()
+		for _, g := range rapid.SliceOf(rapid.IntRange(-1, gpus)).Draw(t, "take") {
+			taken := slices.Contains(used, Cell{g, 1})
+			if got := tree.Take(g); got != (g >= 0 && g < gpus && !taken) {
+				t.Fatalf("take %d: %v", g, got)
+			} else if got {
+				used = append(used, Cell{g, 1})
+			}
+			partition(t, gpus, tree.Free(), used)
+		}
+		for _, c := range used {
+			tree.Release(c)
+		}
+		if d := cmp.Diff(initial, tree.Free()); d != "" {
+			t.Fatal(d)
+		}
+	})
 }

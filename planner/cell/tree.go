@@ -54,6 +54,44 @@ func (t *Tree) Alloc(g int) (Cell, bool) {
 	return Cell{c.First, size}, true
 }
 
+// Take takes one GPU by its index, splitting the cell that it lies in. It reports false, and changes nothing, when that GPU is not free.
+func (t *Tree) Take(gpu int) bool {
+	i, ok := slices.BinarySearchFunc(t.free, gpu, func(c Cell, g int) int {
+		switch {
+		case c.First+c.Size <= g:
+			return -1
+		case c.First > g:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return false
+	}
+	var parts []Cell
+	for c := t.free[i]; c.Size > 1; {
+		half := c.Size / 2
+		low, high := Cell{c.First, half}, Cell{c.First + half, half}
+		if gpu < high.First {
+			parts, c = append(parts, high), low
+		} else {
+			parts, c = append(parts, low), high
+		}
+	}
+	slices.SortFunc(parts, func(a, b Cell) int { return a.First - b.First })
+	t.free = slices.Replace(t.free, i, i+1, parts...)
+	return true
+}
+
+// Largest is the size of the largest free cell, 0 when nothing is free.
+func (t *Tree) Largest() int {
+	most := 0
+	for _, c := range t.free {
+		most = max(most, c.Size)
+	}
+	return most
+}
+
 // Release gives back a cell that Alloc returned and merges buddies. It reports false, and changes nothing, for a cell that
 // is no block of this tree or not wholly allocated.
 func (t *Tree) Release(c Cell) bool {

@@ -179,5 +179,5 @@ func (l *ledger) broken() []string {
 			}
 		}
 	}
-	return out
+	return append(out, l.accounts.broken(l.in)...)
 }

@@ -126,6 +126,8 @@ func (in *instance) reason(j *job, r packed, ji int, d planner.Decision, c crowd
 		switch j.pinned {
 		case planner.ReasonMidLease:
 			return planner.Reason{Code: j.pinned, Text: "its lease runs until " + j.LeaseUntil.Format(time.TimeOnly)}
+		case planner.ReasonSpared:
+			return planner.Reason{Code: j.pinned, Text: fmt.Sprintf("was preempted %d times within the hour, a job may be %d times", j.Preempted, in.s.JobHourlyPreemptions)}
 		case planner.ReasonNoPreempt:
 			if j.Blocked != "" {
 				return planner.Reason{Code: j.pinned, Text: "could not come back: " + j.Blocked}
@@ -137,20 +139,20 @@ func (in *instance) reason(j *job, r packed, ji int, d planner.Decision, c crowd
 		if j.Foreign {
 			return planner.Reason{Code: planner.ReasonLetThrough, Text: fmt.Sprintf("%d GPUs are left free for it", r.places[ji].GPUs())}
 		}
-		return planner.Reason{Code: planner.ReasonStarts, Text: fmt.Sprintf("gets %s", r.places[ji])}
+		return planner.Reason{Code: planner.ReasonStarts, Text: fmt.Sprintf("gets %s", r.places[ji]) + in.wakeWhy(r.places[ji])}
 	case planner.Move:
-		return planner.Reason{Code: planner.ReasonStarts, Text: fmt.Sprintf("moves to %s, where it runs faster", r.places[ji])}
+		return planner.Reason{Code: planner.ReasonStarts, Text: in.movedWhy(j, r, r.places[ji])}
 	case planner.Stop:
 		return planner.Reason{Code: planner.ReasonPreempted, Text: "makes room for jobs that are worth more now"}
 	}
 	if by, ok := r.raced[ji]; ok {
 		return planner.Reason{Code: planner.ReasonOutbid, Text: fmt.Sprintf("job %s, which is not managed, takes GPUs it counted on before a victim would be gone", by)}
 	}
-	return in.whyWaits(j, c, r.homeless[ji])
+	return in.whyWaits(j, r, c, r.homeless[ji])
 }
 
 // whyWaits explains a waiting job.
-func (in *instance) whyWaits(j *job, c crowd, homeless bool) planner.Reason {
+func (in *instance) whyWaits(j *job, r packed, c crowd, homeless bool) planner.Reason {
 	if j.idle != "" {
 		return planner.Reason{Code: j.idle, Text: j.idleWhy}
 	}
@@ -164,24 +166,42 @@ func (in *instance) whyWaits(j *job, c crowd, homeless bool) planner.Reason {
 			total, pinned = in.pools[o.pool].gpus, c.pinned[o.pool]
 		}
 	}
+	if why, ok := in.quotaWhy(j, r, least); ok {
+		return why
+	}
 	switch {
 	case total-pinned < least:
 		return planner.Reason{Code: planner.ReasonFull,
 			Text: fmt.Sprintf("%d of the %d GPUs it could use are held by jobs that may not be stopped now", pinned, total)}
 	case free >= least || homeless:
 		return planner.Reason{Code: planner.ReasonNoHole, Text: fmt.Sprintf("%d GPUs are free, but not where and how it can use them", free)}
-	case in.s.MaxPreemptions > 0 && c.stops >= in.s.MaxPreemptions:
-		return planner.Reason{Code: planner.ReasonBudget, Text: fmt.Sprintf("no more than %d jobs may be stopped in this round", in.s.MaxPreemptions)}
+	case in.bounded && c.stops >= in.stopCap:
+		return planner.Reason{Code: planner.ReasonBudget, Text: in.budgetWhy()}
 	case j.Class.SLO() && !j.Foreign && !j.alive:
 		return planner.Reason{Code: planner.ReasonLate, Text: "no deadline of it can be met any more, others go first"}
 	}
 	return planner.Reason{Code: planner.ReasonOutbid, Text: "jobs that earn more now hold the GPUs"}
 }
 
+// budgetWhy says which budget of preemptions is used up.
+func (in *instance) budgetWhy() string {
+	if in.stopCap == in.s.MaxPreemptions {
+		return fmt.Sprintf("no more than %d jobs may be stopped in this round", in.stopCap)
+	}
+	return fmt.Sprintf("%d jobs were stopped within the last hour, the site allows %d", in.s.Preempted, in.s.HourlyPreemptions)
+}
+
 // id names a plan by what it was made from and what it says.
 func (in *instance) id(p planner.Plan) string {
 	h := sha256.New()
 	number(h, in.s.Now.UnixNano(), int64(in.s.Unit), int64(in.s.SLOUnits), int64(in.s.MaxPreemptions))
+	if in.bounded && in.stopCap != in.s.MaxPreemptions {
+		number(h, int64(in.stopCap))
+	}
+	for _, q := range in.quotas {
+		text(h, q.Account)
+		number(h, int64(q.Room))
+	}
 	for i, n := range in.s.Nodes {
 		text(h, n.Name)
 		number(h, int64(in.nodes[i].gpus), int64(in.nodes[i].cpus), in.nodes[i].mem)

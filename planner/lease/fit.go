@@ -38,6 +38,9 @@ func (x *fitter) job(k int) bool {
 func (x *fitter) share(k, m int, on []planner.Share) bool {
 	in, ji := x.f.in, x.jobs[k]
 	j, o := &in.jobs[ji], x.opt(ji)
+	if m == 0 && !x.f.within(j, o.gpus) {
+		return false
+	}
 	if m == len(o.shape) {
 		p := planner.NewPlacement(on...)
 		if slices.Equal(p, j.Current) {
@@ -60,7 +63,7 @@ func (x *fitter) share(k, m int, on []planner.Share) bool {
 		}
 		at := face{x.f.gpus[i], x.f.cpus[i], min(1, x.f.tenants[i]), x.f.mem[i]}
 		taken := slices.ContainsFunc(on, func(s planner.Share) bool { return s.Node == in.s.Nodes[i].Name })
-		if taken || !x.f.holds(j, i, o.shape[m]) || in.alikeNodes && slices.Contains(tried, at) {
+		if taken || o.awake && in.nodes[i].wake > 0 || !x.f.holds(j, i, o.shape[m]) || in.alikeNodes && slices.Contains(tried, at) {
 			continue
 		}
 		x.steps++

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"cmp"
 	"slices"
 
 	"unisched/planner"
@@ -17,6 +16,7 @@ type floor struct {
 	tenants []int
 	fresh   []int // tenants that the plan, not the snapshot, put there
 	alone   []int // tenants that want the node for themselves
+	quota   []int // GPUs that accounts may still hold
 }
 
 func newFloor(in *instance) *floor {
@@ -26,28 +26,37 @@ func newFloor(in *instance) *floor {
 	}
 	f.tenants, f.alone = make([]int, len(in.nodes)), make([]int, len(in.nodes))
 	f.fresh = make([]int, len(in.nodes))
+	for _, q := range in.quotas {
+		f.quota = append(f.quota, q.Room)
+	}
 	return f
 }
 
 // take books a placement (sign 1) or gives it back (-1).
 func (f *floor) take(j *job, p planner.Placement, sign int) {
+	if j.quota >= 0 {
+		f.quota[j.quota] -= sign * p.GPUs()
+	}
 	fresh := sign
 	if slices.Equal(p, j.Current) {
 		fresh = 0
 	}
 	for _, sh := range p {
-		i, ok := f.in.index[sh.Node]
-		if !ok {
-			continue
+		if i, ok := f.in.index[sh.Node]; ok {
+			f.fresh[i] += fresh
+			f.book(j, i, sh.GPUs, sign)
 		}
-		f.fresh[i] += fresh
-		f.gpus[i] -= sign * sh.GPUs
-		f.cpus[i] -= sign * j.Needs.CPUs(sh.GPUs)
-		f.mem[i] -= int64(sign) * j.Needs.MemMB(sh.GPUs)
-		f.tenants[i] += sign
-		if j.Needs.Exclusive {
-			f.alone[i] += sign
-		}
+	}
+}
+
+// book takes (sign 1) or gives back (-1) a share on node i.
+func (f *floor) book(j *job, i, g, sign int) {
+	f.gpus[i] -= sign * g
+	f.cpus[i] -= sign * j.Needs.CPUs(g)
+	f.mem[i] -= int64(sign) * j.Needs.MemMB(g)
+	f.tenants[i] += sign
+	if j.Needs.Exclusive {
+		f.alone[i] += sign
 	}
 }
 
@@ -59,6 +68,9 @@ func (f *floor) holds(j *job, i, g int) bool {
 // mayStay reports whether a running job could be kept where it is: beside fresh tenants only if it fits, without them in any case, since a node
 // that its kept jobs overfill is the snapshot's doing.
 func (f *floor) mayStay(j *job) bool {
+	if !f.within(j, j.curr.gpus) { // a start of its account took its place
+		return false
+	}
 	for _, sh := range j.Current {
 		if i, ok := f.in.index[sh.Node]; ok && f.fresh[i] > 0 && !f.fitsOn(j, i, sh.GPUs) {
 			return false
@@ -69,6 +81,9 @@ func (f *floor) mayStay(j *job) bool {
 
 // stays reports whether a placement fits, on usable nodes or not.
 func (f *floor) stays(j *job, p planner.Placement) bool {
+	if !f.within(j, p.GPUs()) {
+		return false
+	}
 	for _, sh := range p {
 		if i, ok := f.in.index[sh.Node]; ok && !f.fitsOn(j, i, sh.GPUs) {
 			return false
@@ -84,44 +99,35 @@ func (f *floor) fitsOn(j *job, i, g int) bool {
 		!(j.Needs.Exclusive && (f.in.nodes[i].held || f.tenants[i] > 0))
 }
 
-// place finds nodes for an option: under one switch when it spans nodes and one switch can hold it, else anywhere in its pool. Each share
+// place finds nodes for an option: under the smallest switch that can hold it when it spans nodes, else anywhere in its pool. Each share
 // goes where it breaks the smallest block.
 func (f *floor) place(j *job, o option) (planner.Placement, bool) {
+	if !f.within(j, o.gpus) {
+		return nil, false
+	}
 	pool := &f.in.pools[o.pool]
-	if len(o.shape) > 1 && len(pool.switches) > 0 {
-		if p, ok := f.placeUnderSwitch(j, o, pool.switches); ok {
+	if len(o.shape) > 1 && len(pool.groups) > 0 {
+		if p, ok := f.placeTogether(j, o, pool); ok {
 			return p, true
 		}
 	}
-	return f.placeOn(j, o.shape, pool.nodes)
+	return f.placeOn(j, o, pool.nodes)
 }
 
-// placeUnderSwitch tries the switches with the fewest free GPUs first.
-func (f *floor) placeUnderSwitch(j *job, o option, switches [][]int) (planner.Placement, bool) {
-	free, order := make([]int, len(switches)), make([]int, 0, len(switches))
-	for k, nodes := range switches {
-		for _, i := range nodes {
-			free[k] += max(0, f.gpus[i])
-		}
-		if free[k] >= o.gpus {
-			order = append(order, k)
-		}
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(free[a], free[b]), cmp.Compare(a, b)) })
-	for _, k := range order {
-		if p, ok := f.placeOn(j, o.shape, switches[k]); ok {
-			return p, true
-		}
-	}
-	return nil, false
-}
-
-func (f *floor) placeOn(j *job, shape planner.Shape, nodes []int) (planner.Placement, bool) {
+func (f *floor) placeOn(j *job, o option, nodes []int) (planner.Placement, bool) {
+	shape := o.shape
 	used := make([]int, 0, len(shape))
 	for _, g := range shape {
 		best, bestRank := -1, 0
 		for _, i := range nodes {
 			rank, ok := cell.Fit(f.gpus[i], g)
+			rank <<= 1
+			if ok && f.scattered(i, g) {
+				rank++
+			}
+			if f.in.nodes[i].wake > 0 {
+				rank, ok = f.wakes(i, rank), ok && !o.awake
+			}
 			if ok && (best < 0 || rank < bestRank) && f.holds(j, i, g) && !slices.Contains(used, i) {
 				best, bestRank = i, rank
 				if rank == 0 {

@@ -4,33 +4,56 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"unisched/planner/reward"
 )
+
+// place is a job with its keys in an order.
+type place struct {
+	key [2]float64
+	job int
+}
 
 // order sorts jobs for a greedy candidate: less goes first, ties by Run.
 func (in *instance) order(key func(*job) [2]float64) []int {
-	keys := make([][2]float64, len(in.jobs))
-	out := make([]int, len(in.jobs))
+	places := make([]place, len(in.jobs))
 	for i := range in.jobs {
-		keys[i], out[i] = key(&in.jobs[i]), i
+		places[i] = place{key(&in.jobs[i]), i}
 	}
-	slices.SortFunc(out, func(a, b int) int {
-		return cmp.Or(cmp.Compare(keys[a][0], keys[b][0]), cmp.Compare(keys[a][1], keys[b][1]), cmp.Compare(a, b))
+	slices.SortFunc(places, func(a, b place) int {
+		switch {
+		case a.key[0] != b.key[0]:
+			return cmp.Compare(a.key[0], b.key[0])
+		case a.key[1] != b.key[1]:
+			return cmp.Compare(a.key[1], b.key[1])
+		}
+		return a.job - b.job
 	})
+	out := make([]int, len(in.jobs))
+	for i, p := range places {
+		out[i] = p.job
+	}
 	return out
 }
 
 // laxity is the slack in units of the job's first open tier.
-func (j *job) laxity() float64 {
-	for _, c := range j.cols {
-		if c.tier >= 0 {
-			return c.due - j.n
-		}
-	}
-	return math.Inf(1)
-}
+func (j *job) laxity() float64 { return j.slack }
 
 // density is what running the job now earns per GPU, above waiting.
-func (j *job) density() float64 {
+func (j *job) density() float64 { return j.gain }
+
+// rate computes what orders ask for again and again, once the columns are known.
+func (j *job) rate() {
+	j.slack, j.gain = math.Inf(1), j.bestGain()
+	for _, c := range j.cols {
+		if c.tier >= 0 {
+			j.slack = c.due - j.n
+			break
+		}
+	}
+}
+
+func (j *job) bestGain() float64 {
 	best := 0.0
 	for _, c := range j.cols {
 		if c.kind != wait && c.tier < 0 && c.gpus > 0 {
@@ -48,7 +71,7 @@ func (j *job) density() float64 {
 func (in *instance) leastLaxity() []int {
 	return in.fill(in.order(func(j *job) [2]float64 {
 		if j.alive {
-			return [2]float64{0, j.laxity()}
+			return [2]float64{0, j.laxity() - 1e-6*reward.Urgency(*j.Job)}
 		}
 		return [2]float64{1, -j.density()}
 	}))
@@ -92,6 +115,13 @@ func (in *instance) give(l *ledger, ji, at int) {
 
 // preference orders columns: tiers first (rising), then those without; within, keep, start by speed, wait.
 func (j *job) preference() []int {
+	if j.prefer == nil {
+		j.prefer = j.byPreference()
+	}
+	return j.prefer
+}
+
+func (j *job) byPreference() []int {
 	rank := func(c column) [3]int {
 		tier, act := c.tier, 0
 		if tier < 0 {
@@ -118,11 +148,11 @@ func (j *job) preference() []int {
 
 // keepForBudget keeps as many running jobs as the preemption budget demands, best first.
 func (in *instance) keepForBudget(l *ledger, order []int) {
-	if l.stopCap <= 0 {
+	if !in.bounded {
 		return
 	}
 	for _, ji := range order {
-		if l.stops <= l.stopCap {
+		if l.stops <= in.stopCap {
 			return
 		}
 		j := &in.jobs[ji]

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -26,7 +27,17 @@ type instance struct {
 	sizes []int     // share sizes that have block rows, rising
 	taus  []float64 // prefix rows, rising, units
 	jobs  []job
-	alike int // numbers of like options
+	alike int     // numbers of like options
+	gains []int   // all jobs by density, then laxity, once somebody asked
+	base  *ledger // every job at its base column
+	// What ceiling found, once somebody asked.
+	cap    float64
+	capped bool
+	quotas []planner.Quota
+	wake   float64 // the longest wake of any node
+	// stopCap bounds the jobs stopped or moved; bounded is false when nothing does.
+	stopCap int
+	bounded bool
 	// alikeNodes reports that all jobs may use the same nodes, so that nodes offering the same are interchangeable.
 	alikeNodes bool
 }
@@ -46,7 +57,8 @@ type option struct {
 	gpus  int
 	phi   float64 // speed relative to the job's best
 	pool  int
-	like  int // options with the same number need the same of a node set
+	awake bool // no node that has to be woken: the deadline counted on would be lost
+	like  int  // options with the same number need the same of a node set
 }
 
 // column is one way to treat a job, with its reward.
@@ -62,14 +74,19 @@ type column struct {
 	due  float64 // the tier's deadline in units from now
 	// holds: it cannot be stopped once it runs, so that all its work weighs on the units to come.
 	holds bool
+	// due work by prefix row, of columns that have any: demand of each tau.
+	demand []float64
+	rank   int32 // among the job's columns that some choice can hold; -1: none can, see prune
 }
 
 // job is a snapshot's job in terms of the model.
 type job struct {
 	*planner.Job
-	opts  []option
-	curr  option // of a running job
-	curOn []int  // GPUs of Current by pool with rows
+	opts   []option
+	curr   option // of a running job
+	curOn  []int  // GPUs of Current by pool with rows
+	shifts bool   // may move to another node on its own shape
+	quota  int    // index into quotas, -1 none
 	// n is the work left in units at the best option, with the cost of expected suspensions; ov is what one suspension now costs.
 	n, ov   float64
 	due     []float64 // deadlines in units from now, by tier
@@ -80,6 +97,10 @@ type job struct {
 	idleWhy string
 	cols    []column
 	base    int // column with no claim: keep for pinned jobs, else wait without a tier
+	// What orders and greedy candidates ask for again and again: laxity, density, and preference once somebody asked.
+	slack, gain float64
+	prefer      []int
+	live        int // columns that some choice can hold
 }
 
 func newInstance(s planner.Snapshot, cfg Config) *instance {
@@ -90,25 +111,40 @@ func newInstance(s planner.Snapshot, cfg Config) *instance {
 		s.SLOUnits = 2
 	}
 	in := &instance{s: s, cfg: cfg, unit: s.Unit.Seconds(), lead: s.SLOUnits, index: make(map[string]int, len(s.Nodes))}
+	in.quotas = s.Quotas()
+	in.stopCap, in.bounded = s.Budget()
 	for i, n := range s.Nodes {
 		in.index[n.Name] = i
-		info := nodeInfo{gpus: n.FreeGPUs(), cpus: n.CPUs - n.OtherCPUs, mem: n.MemMB - n.OtherMemMB, held: n.Held(), usable: n.Usable}
+		info := nodeInfo{gpus: n.FreeGPUs(), cpus: n.CPUs - n.OtherCPUs, mem: n.MemMB - n.OtherMemMB, held: n.Held(), usable: n.Usable, wake: max(0, n.Wake.Seconds()/in.unit)}
+		in.wake = max(in.wake, info.wake)
+		info.align(n)
 		in.nodes = append(in.nodes, info)
 	}
-	x := &poolIndex{in: in, byNeed: map[string][]int{}, bySet: map[string]int{}, byLike: map[string]int{}}
+	x := &poolIndex{in: in, byNeed: map[string][]int{}, bySet: map[string]int{}, byLike: map[likeness]int{}}
+	for _, n := range s.Nodes {
+		if n.ClosesIn > 0 {
+			x.closing = append(x.closing, n)
+		}
+	}
 	in.jobs = make([]job, len(s.Jobs))
 	for i := range s.Jobs {
-		in.jobs[i] = job{Job: &s.Jobs[i]}
+		in.jobs[i] = job{Job: &s.Jobs[i], quota: planner.QuotaOf(in.quotas, s.Jobs[i])}
 		in.options(x, &in.jobs[i])
 	}
 	in.nest()
 	in.alikeNodes = len(in.pools) <= 1
 	for i := range in.jobs {
 		in.times(&in.jobs[i])
+	}
+	in.markShifts()
+	for i := range in.jobs {
 		in.columns(&in.jobs[i])
+		in.jobs[i].rate()
 	}
 	in.pickSizes()
 	in.pickTaus()
+	in.demands()
+	in.prune()
 	return in
 }
 
@@ -148,12 +184,14 @@ func (in *instance) options(x *poolIndex, j *job) {
 	}
 	pools := x.of(j.Needs)
 	var seen [][2]int
+	barred := false // by the account's quota
 	for _, v := range speeds {
 		key := [2]int{v.Shape.GPUs(), v.Shape[0]}
-		if len(seen) >= in.cfg.Shapes {
-			break
+		if !in.worthAColumn(j, v.Shape, seen) {
+			continue
 		}
-		if slices.Contains(seen, key) {
+		if j.quota >= 0 && v.Shape.GPUs() > in.quotas[j.quota].Room {
+			barred = true
 			continue
 		}
 		fits := false
@@ -169,24 +207,31 @@ func (in *instance) options(x *poolIndex, j *job) {
 	}
 	if len(j.opts) == 0 && j.State == planner.Waiting && j.idle == "" {
 		j.idle, j.idleWhy = in.whyNever(j, speeds)
+		if barred {
+			q := in.quotas[j.quota]
+			j.idle, j.idleWhy = planner.ReasonQuota, fmt.Sprintf("account %s may hold %d GPUs at once, %d with what it holds outside of the plan: too few for this job",
+				q.Account, q.Max, q.Room)
+		}
 	}
 }
 
 // whyNever tells a job that fits no node set ever from one whose nodes are not available now.
 func (in *instance) whyNever(j *job, speeds []planner.ShapeSpeed) (code, why string) {
+	open := j.Needs
+	open.Limit = time.Nanosecond // what is closed for a while is not never
 	for _, v := range speeds {
 		fits := true
 		for i, g := range v.Shape {
 			hosts := 0
 			for _, n := range in.s.Nodes {
-				if n.GPUs >= g && n.CPUs >= j.Needs.CPUs(g) && n.MemMB >= j.Needs.MemMB(g) && j.Needs.Allows(n) == "" {
+				if n.GPUs >= g && n.CPUs >= j.Needs.CPUs(g) && n.MemMB >= j.Needs.MemMB(g) && open.Allows(n) == "" {
 					hosts++
 				}
 			}
 			fits = fits && hosts > i
 		}
 		if fits {
-			return planner.ReasonFull, "the nodes that could hold it are not usable or are held by others now"
+			return planner.ReasonFull, "the nodes that could hold it are not usable or are held by others now" + in.outOfReach(j, open)
 		}
 	}
 	return planner.ReasonNeverFits, "no set of nodes of this cluster can hold any of its shapes"

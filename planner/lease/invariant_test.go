@@ -48,7 +48,9 @@ func TestNoLateJobCouldBeAdded(t *testing.T) {
 				for ci, c := range in.jobs[k].cols {
 					need := k == ji || plan.Entries[k].Tier >= 0
 					if pr.first[k] >= 0 && in.jobs[k].alive && need && (c.tier < 0 || k != ji && c.tier > plan.Entries[k].Tier) {
-						m.ColHi[pr.first[k]+ci] = 0
+						if c.rank >= 0 {
+							m.ColHi[pr.column(k, ci)] = 0
+						}
 					}
 				}
 			}

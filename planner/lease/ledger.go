@@ -20,27 +20,38 @@ type ledger struct {
 	// Per pool and tau: GPU-units of work due.
 	pre, preCap [][]float64
 	stops       int
-	stopCap     int
+	accounts    accountBook
 }
 
-// newLedger starts from every job's base column. Rows that the base already breaks (kept jobs beyond a node's capacity) get the base as their
-// bound.
+// newLedger starts from every job's base column.
 func newLedger(in *instance) *ledger {
+	l := *in.base // room, preCap and the accounts' bounds never change
+	l.choice, l.use, l.free = slices.Clone(l.choice), slices.Clone(l.use), slices.Clone(l.free)
+	l.need, l.offer, l.pre = cloneRows(l.need), cloneRows(l.offer), cloneRows(l.pre)
+	l.accounts.use, l.accounts.pre = slices.Clone(l.accounts.use), cloneRows(l.accounts.pre)
+	return &l
+}
+
+func cloneRows[T any](rows [][]T) [][]T {
+	out := make([][]T, len(rows))
+	for i := range rows {
+		out[i] = slices.Clone(rows[i])
+	}
+	return out
+}
+
+// emptyLedger computes the rows of every job's base column. Rows that the base already breaks (kept jobs beyond a node's capacity) get the base as their
+// bound.
+func (in *instance) emptyLedger() *ledger {
 	np := in.ruled
 	l := &ledger{in: in, choice: make([]int, len(in.jobs)), use: make([]int, np), room: make([]int, np),
-		free: make([]int, len(in.nodes)), stopCap: in.s.MaxPreemptions}
+		free: make([]int, len(in.nodes)), accounts: newAccountBook(in)}
 	for i, n := range in.nodes {
 		l.free[i] = n.gpus
 	}
 	for p := range in.ruled {
 		l.need = append(l.need, make([]int, len(in.sizes)))
-		offer := make([]int, len(in.sizes))
-		for _, n := range in.pools[p].nodes {
-			for k, size := range in.sizes {
-				offer[k] += cell.Blocks(l.free[n], size)
-			}
-		}
-		l.offer = append(l.offer, offer)
+		l.offer = append(l.offer, in.offers(p))
 		l.pre = append(l.pre, make([]float64, len(in.taus)))
 		caps := make([]float64, len(in.taus))
 		for k, tau := range in.taus {
@@ -52,6 +63,7 @@ func newLedger(in *instance) *ledger {
 		l.choice[j] = in.jobs[j].base
 		l.add(j, in.jobs[j].base, 1)
 	}
+	l.accounts.lift()
 	for p := range in.ruled {
 		l.room[p] = max(in.pools[p].gpus, l.use[p])
 		for k := range in.taus {
@@ -76,10 +88,34 @@ func (in *instance) demand(c column, tau float64) float64 {
 	return float64(c.gpus) * max(0, min(tau-float64(in.lead), c.left, due))
 }
 
+// demands computes the coefficients of all columns in all prefix rows.
+func (in *instance) demands() {
+	n := 0
+	for ji := range in.jobs {
+		for _, c := range in.jobs[ji].cols {
+			if c.pool >= 0 && (c.tier >= 0 || c.holds) {
+				n++
+			}
+		}
+	}
+	all := make([]float64, n*len(in.taus))
+	for ji := range in.jobs {
+		cols := in.jobs[ji].cols
+		for ci := range cols {
+			if c := &cols[ci]; c.pool >= 0 && (c.tier >= 0 || c.holds) {
+				c.demand, all = all[:len(in.taus):len(in.taus)], all[len(in.taus):]
+				for k, tau := range in.taus {
+					c.demand[k] = in.demand(*c, tau)
+				}
+			}
+		}
+	}
+}
+
 // add books (sign 1) or unbooks (sign -1) a column.
 func (l *ledger) add(ji, ci, sign int) {
 	in, j := l.in, &l.in.jobs[ji]
-	c := j.cols[ci]
+	c := &j.cols[ci]
 	switch c.kind {
 	case keep:
 		for p, g := range j.curOn {
@@ -102,10 +138,12 @@ func (l *ledger) add(ji, ci, sign int) {
 	if j.State == planner.Running && j.pinned == "" && c.kind != keep {
 		l.stops += sign
 	}
-	if (c.tier >= 0 || c.holds) && c.pool >= 0 {
+	l.accounts.add(in, j, c, sign)
+	if c.demand != nil {
 		for _, p := range in.pools[c.pool].supers {
-			for k, tau := range in.taus {
-				l.pre[p][k] += float64(sign) * in.demand(c, tau)
+			pre := l.pre[p]
+			for k, d := range c.demand {
+				pre[k] += float64(sign) * d
 			}
 		}
 	}
@@ -169,7 +207,7 @@ func (l *ledger) holds() bool {
 			}
 		}
 	}
-	return true
+	return l.accounts.holds(l.in)
 }
 
 // objective is the sum of rewards of a choice.

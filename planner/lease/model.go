@@ -24,17 +24,19 @@ type program struct {
 }
 
 func (in *instance) program() *program {
-	pr := &program{in: in, first: make([]int, len(in.jobs)), base: newLedger(in)}
+	pr := &program{in: in, first: make([]int, len(in.jobs)), base: in.base}
 	for ji := range in.jobs {
 		j := &in.jobs[ji]
-		if len(j.cols) == 1 {
+		if j.live == 1 {
 			pr.first[ji] = -1
-			pr.fixed += j.cols[0].obj
+			pr.fixed += j.cols[j.base].obj
 			continue
 		}
 		pr.first[ji] = pr.m.Cols()
 		for _, c := range j.cols {
-			pr.m.AddCol(c.obj, 0, 1, true)
+			if c.rank >= 0 {
+				pr.m.AddCol(c.obj, 0, 1, true)
+			}
 		}
 	}
 	for ji := range in.jobs {
@@ -49,11 +51,27 @@ func (in *instance) program() *program {
 	pr.prefixRows()
 	pr.blockRows()
 	pr.budgetRow()
+	pr.quotaRows()
 	return pr
 }
 
 // term adds a coefficient of a job's column to the row under construction.
-func (pr *program) term(ji, ci int, v float64) { pr.add(pr.first[ji]+ci, v) }
+func (pr *program) term(ji, ci int, v float64) {
+	if r := pr.in.jobs[ji].cols[ci].rank; r >= 0 {
+		pr.add(pr.first[ji]+int(r), v)
+	}
+}
+
+// column is the model's number of a column that is in it.
+func (pr *program) column(ji, ci int) int { return pr.first[ji] + int(pr.in.jobs[ji].cols[ci].rank) }
+
+// value is a job's column in a solution, 0 for one that is not in the model.
+func (pr *program) value(x []float64, ji, ci int) float64 {
+	if r := pr.in.jobs[ji].cols[ci].rank; r >= 0 {
+		return x[pr.first[ji]+int(r)]
+	}
+	return 0
+}
 
 // add adds a coefficient of a model column; a job that spans nodes meets a row several times.
 func (pr *program) add(col int, v float64) {
@@ -89,15 +107,18 @@ func (pr *program) drop() {
 
 // sumRow adds the row sum(coef * column) <= hi over all jobs with a choice, unless it can never bind. Jobs without a choice have been
 // taken off hi by the caller.
-func (pr *program) sumRow(hi float64, coef func(j *job, c column) float64) {
+func (pr *program) sumRow(hi float64, coef func(j *job, c *column) float64) {
 	most := 0.0
 	for ji := range pr.in.jobs {
 		if pr.first[ji] < 0 {
 			continue
 		}
 		j, top := &pr.in.jobs[ji], 0.0
-		for ci, c := range j.cols {
-			v := coef(j, c)
+		for ci := range j.cols {
+			if j.cols[ci].rank < 0 {
+				continue
+			}
+			v := coef(j, &j.cols[ci])
 			pr.term(ji, ci, v)
 			top = max(top, v)
 		}
@@ -134,7 +155,7 @@ func (pr *program) capacityRows() {
 	in := pr.in
 	for p := range in.ruled {
 		inside := in.inside(p)
-		gpus := func(j *job, c column) float64 {
+		gpus := func(j *job, c *column) float64 {
 			switch {
 			case c.kind == keep:
 				return float64(j.curOn[p])
@@ -146,7 +167,7 @@ func (pr *program) capacityRows() {
 		hi := float64(pr.base.room[p])
 		for ji := range in.jobs {
 			if j := &in.jobs[ji]; pr.first[ji] < 0 {
-				hi -= gpus(j, j.cols[0])
+				hi -= gpus(j, &j.cols[j.base])
 			}
 		}
 		pr.sumRow(hi, gpus)
@@ -158,17 +179,17 @@ func (pr *program) prefixRows() {
 	in := pr.in
 	for p := range in.ruled {
 		inside := in.inside(p)
-		for k, tau := range in.taus {
-			coef := func(_ *job, c column) float64 {
-				if c.pool < 0 || !inside[c.pool] {
+		for k := range in.taus {
+			coef := func(_ *job, c *column) float64 {
+				if c.demand == nil || !inside[c.pool] {
 					return 0
 				}
-				return in.demand(c, tau)
+				return c.demand[k]
 			}
 			hi := pr.base.preCap[p][k]
 			for ji := range in.jobs {
 				if pr.first[ji] < 0 {
-					hi -= coef(&in.jobs[ji], in.jobs[ji].cols[0])
+					hi -= coef(&in.jobs[ji], &in.jobs[ji].cols[in.jobs[ji].base])
 				}
 			}
 			pr.sumRow(hi, coef)
@@ -225,7 +246,7 @@ func (pr *program) blockRow(p, k, size int, guests [][]guest, avail, odd []int) 
 			continue
 		}
 		for ci, c := range j.cols {
-			if c.kind == start && inside[j.opts[c.opt].pool] {
+			if c.rank >= 0 && c.kind == start && inside[j.opts[c.opt].pool] {
 				v := float64(blocks(j.opts[c.opt].shape, size))
 				pr.term(ji, ci, v)
 				top = max(top, v)
@@ -308,7 +329,7 @@ func distinct(gs []guest) []guest {
 
 // budgetRow bounds the jobs stopped or moved.
 func (pr *program) budgetRow() {
-	if pr.in.s.MaxPreemptions <= 0 {
+	if !pr.in.bounded {
 		return
 	}
 	movable := 0
@@ -324,7 +345,7 @@ func (pr *program) budgetRow() {
 			}
 		}
 	}
-	if n := movable - pr.in.s.MaxPreemptions; n > 0 {
+	if n := movable - pr.in.stopCap; n > 0 {
 		pr.row(float64(n), math.Inf(1))
 	} else {
 		pr.drop()
@@ -341,7 +362,7 @@ func (pr *program) choice(x []float64) []int {
 		}
 		top := 0.5
 		for ci := range pr.in.jobs[ji].cols {
-			if v := x[pr.first[ji]+ci]; v > top {
+			if v := pr.value(x, ji, ci); v > top {
 				top, out[ji] = v, ci
 			}
 		}

@@ -46,7 +46,9 @@ func (in *instance) pack(name string, choice []int) packed {
 	r.reprieve(in)
 	r.yieldToForeign(in)
 	r.reprieve(in)
+	r.stayPut(in)
 	r.obeyBudget(in)
+	r.obeyQuotas(in)
 	r.fillFree(in)
 	r.score(in)
 	return r
@@ -59,7 +61,10 @@ func (r *packed) keep(in *instance, ji int) {
 
 // seat places all starts with the shapes chosen: greedily, then by search; failing that, whoever finds no hole takes another shape or waits.
 func (r *packed) seat(in *instance, starts []int) {
-	opt := func(ji int) option { return in.jobs[ji].opts[in.jobs[ji].cols[r.choice[ji]].opt] }
+	opt := func(ji int) option {
+		c := in.jobs[ji].cols[r.choice[ji]]
+		return in.hurried(&in.jobs[ji], in.jobs[ji].opts[c.opt], c.tier)
+	}
 	placed := 0
 	for _, ji := range starts {
 		p, ok := r.floor.place(&in.jobs[ji], opt(ji))
@@ -110,7 +115,7 @@ func (r *packed) start(in *instance, ji int) bool {
 		if ci < 0 {
 			continue
 		}
-		if p, ok := r.floor.place(j, j.opts[opt]); ok && !slices.Equal(p, j.Current) {
+		if p, ok := r.floor.place(j, in.hurried(j, j.opts[opt], c.tier)); ok && !slices.Equal(p, j.Current) {
 			r.choice[ji], r.places[ji] = ci, p
 			r.floor.take(j, p, 1)
 			return true
@@ -151,7 +156,7 @@ func (r *packed) reprieve(in *instance) {
 // obeyBudget keeps stopped jobs, best first, until no more are stopped than may be; starts on their nodes are taken back. Candidates keep the
 // budget by themselves unless the snapshot holds more than its nodes do.
 func (r *packed) obeyBudget(in *instance) {
-	if in.s.MaxPreemptions <= 0 {
+	if !in.bounded {
 		return
 	}
 	var stopped []int
@@ -160,7 +165,7 @@ func (r *packed) obeyBudget(in *instance) {
 			stopped = append(stopped, ji)
 		}
 	}
-	for len(stopped) > in.s.MaxPreemptions {
+	for len(stopped) > in.stopCap {
 		ji := stopped[0]
 		stopped = stopped[1:]
 		if len(r.places[ji]) > 0 { // a move
@@ -195,23 +200,27 @@ func (r *packed) fillFree(in *instance) {
 			if ci < 0 || j.cols[ci].obj < j.cols[r.choice[ji]].obj {
 				continue
 			}
-			if full[j.opts[k].like] {
+			if full[j.opts[k].like] || !r.floor.within(j, j.opts[k].gpus) {
 				continue
 			}
-			if p, ok := r.floor.place(j, j.opts[k]); ok {
+			o := in.hurried(j, j.opts[k], j.cols[ci].tier)
+			if p, ok := r.floor.place(j, o); ok {
 				r.choice[ji], r.places[ji] = ci, p
 				r.floor.take(j, p, 1)
 				break
 			}
-			full[j.opts[k].like] = true
+			full[o.like] = full[o.like] || !o.awake
 		}
 	}
 }
 
 // byGain orders the jobs that pass by density, then laxity.
 func (r *packed) byGain(in *instance, pass func(*job) bool) []int {
+	if in.gains == nil {
+		in.gains = in.order(func(j *job) [2]float64 { return [2]float64{-j.density(), j.laxity()} })
+	}
 	var out []int
-	for _, ji := range in.order(func(j *job) [2]float64 { return [2]float64{-j.density(), j.laxity()} }) {
+	for _, ji := range in.gains {
 		if pass(&in.jobs[ji]) {
 			out = append(out, ji)
 		}

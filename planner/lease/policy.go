@@ -90,15 +90,14 @@ func (p *Policy) best(ctx context.Context, s planner.Snapshot) (planner.Plan, []
 	in := newInstance(s, p.cfg)
 	stats := planner.SolverStats{Status: "skipped"}
 	t1 := clock()
-	var cands []packed
-	if choice, ok := in.shifted(p.last); ok {
-		cands = append(cands, in.pack("last", choice))
-	}
-	cands = append(cands, in.pack("llf", in.leastLaxity()), in.pack("slack-srsf", in.slackSRSF()))
+	cands, proven := p.unaided(in)
 	unaided := len(cands)
 	t2 := clock()
 	stats.Build = t1.Sub(t0)
-	if p.awake(&stats) {
+	if proven {
+		stats.Status, stats.Bound, stats.Gap = "optimal", in.ceiling(), gap(cands[unaided-1].obj, in.ceiling())
+		p.failed = 0
+	} else if p.awake(&stats) {
 		cands = p.search(ctx, in, cands, &stats)
 		p.count(stats)
 		if p.cfg.SingleCandidate && len(cands) > unaided {
@@ -116,8 +115,17 @@ func (p *Policy) best(ctx context.Context, s planner.Snapshot) (planner.Plan, []
 		}
 		return 0
 	})
+	if !p.cfg.NoSlots && p.solve != nil && stats.Status != "skipped" && stats.Status != "failed" && in.slotted() {
+		if r, solved, ok := p.slots(ctx, in, &stats); ok {
+			cands = append(cands, r)
+			if solved && in.playsBetter(r, cands[0]) {
+				copy(cands[1:], cands)
+				cands[0] = r
+			}
+		}
+	}
 	t3 := clock()
-	cands[0] = in.promote(cands[0])
+	cands[0] = in.promote(in.grow(cands[0]))
 	plan := in.plan(cands[0])
 	stats.Pack += clock().Sub(t3)
 	if stats.Gap >= 0 {
@@ -136,6 +144,26 @@ func (p *Policy) best(ctx context.Context, s planner.Snapshot) (planner.Plan, []
 	}
 	slices.SortFunc(raced, planner.Run.Compare)
 	return plan, raced
+}
+
+// unaided makes the candidates that need no solver, until one is proven to be as good as any: in most rounds that are brought forward the first.
+func (p *Policy) unaided(in *instance) (cands []packed, proven bool) {
+	if choice, ok := in.shifted(p.last); ok {
+		cands = append(cands, in.pack("last", choice))
+		if in.proven(cands[0]) {
+			return cands, true
+		}
+	}
+	for _, way := range []struct {
+		name string
+		of   func() []int
+	}{{"llf", in.leastLaxity}, {"slack-srsf", in.slackSRSF}} {
+		r := in.pack(way.name, way.of())
+		if cands = append(cands, r); in.proven(r) {
+			return cands, true
+		}
+	}
+	return cands, false
 }
 
 // awake reports whether the solver is to be asked this round.

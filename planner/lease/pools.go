@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"unisched/planner"
+	"unisched/planner/cell"
 )
 
 // nodeInfo is a node as the model sees it: what jobs of the snapshot may use of it.
@@ -15,6 +16,9 @@ type nodeInfo struct {
 	mem        int64
 	held       bool // by others: no exclusive use
 	usable     bool
+	aligned    int     // the largest aligned cell that is free as long as nobody comes or goes; -1 not known
+	freeNow    int     // GPUs that are free now, when aligned is known
+	wake       float64 // units until a job that is started here gets a node that is up
 }
 
 // pool is a set of usable nodes of one GPU type that some job may use. Capacity rows exist per pool.
@@ -24,44 +28,60 @@ type pool struct {
 	gpus   int
 	// supers are the pools with rows (this one included, if it has) that contain it: what runs here uses their capacity too.
 	supers []int
-	// switches are the nodes by switch, for pools that span several; nodes without a switch are in none.
-	switches [][]int
-}
-
-// byNetwork splits the nodes of a pool by switch, names rising.
-func (in *instance) byNetwork(nodes []int) [][]int {
-	var names []string
-	for _, i := range nodes {
-		names = append(names, in.s.Nodes[i].Switch)
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	if len(names) < 2 {
-		return nil
-	}
-	out := make([][]int, len(names))
-	for _, i := range nodes {
-		k, _ := slices.BinarySearch(names, in.s.Nodes[i].Switch)
-		out[k] = append(out[k], i)
-	}
-	if names[0] == "" {
-		out = out[1:]
-	}
-	return out
+	// net are the cells above the pool's nodes, groups the nodes of each of them.
+	net    cell.Network
+	groups [][]int
 }
 
 // pools finds the node sets of all jobs. Jobs with the same needs share pools; equal sets are one pool.
 type poolIndex struct {
-	in     *instance
-	byNeed map[string][]int // lookup only
-	bySet  map[string]int   // lookup only
-	byLike map[string]int   // lookup only
-	holds  []bool           // by like: an empty pool can hold it
+	in      *instance
+	closing []planner.Node   // nodes that take no job beyond a time
+	needs   []planner.Needs  // those met so far, newest last, at most maxKnown
+	found   [][]int          // their pools
+	byNeed  map[string][]int // lookup only, when there are more
+	bySet   map[string]int   // lookup only
+	byLike  map[likeness]int // lookup only
+	holds   []bool           // by like: an empty pool can hold it
 }
+
+// likeness is what an option needs of its pool.
+type likeness struct {
+	pool, nodes, first, rest  int // a shape whose shares but the first are alike is these three
+	odd                       string
+	cpusPerNode, cpusPerGPU   int
+	memPerNodeMB, memPerGPUMB int64
+	exclusive                 bool
+}
+
+// maxKnown bounds the different needs that are compared one by one.
+const maxKnown = 8
 
 // of returns the pools that a job with these needs may use, one per GPU type, by type name.
 func (x *poolIndex) of(n planner.Needs) []int {
-	key := fmt.Sprintf("%q %q %q %q %v %q %q", n.GPUType, n.Partition, n.Features, n.AnyFeature, n.Only == nil, n.Only, n.Exclude)
+	for k, known := range x.needs {
+		if x.sameNodes(known, n) {
+			return x.found[k]
+		}
+	}
+	ps := x.search(n)
+	if len(x.needs) < maxKnown {
+		x.needs, x.found = append(x.needs, n), append(x.found, ps)
+	}
+	return ps
+}
+
+// sameNodes reports that two needs ask the same of a node, GPUs, CPUs and memory aside.
+func (x *poolIndex) sameNodes(a, b planner.Needs) bool {
+	return a.GPUType == b.GPUType && a.Partition == b.Partition && slices.Equal(a.Features, b.Features) && slices.Equal(a.AnyFeature, b.AnyFeature) &&
+		(a.Only == nil) == (b.Only == nil) && slices.Equal(a.Only, b.Only) && slices.Equal(a.Exclude, b.Exclude) &&
+		(a.Limit == b.Limit || planner.LimitClass(x.closing, a.Limit) == planner.LimitClass(x.closing, b.Limit))
+}
+
+// search finds the pools of needs that were not met lately.
+func (x *poolIndex) search(n planner.Needs) []int {
+	key := fmt.Sprintf("%q %q %q %q %v %q %q %d", n.GPUType, n.Partition, n.Features, n.AnyFeature, n.Only == nil, n.Only, n.Exclude,
+		planner.LimitClass(x.closing, n.Limit))
 	if ps, ok := x.byNeed[key]; ok {
 		return ps
 	}
@@ -92,7 +112,7 @@ func (x *poolIndex) of(n planner.Needs) []int {
 		id, ok := x.bySet[set.String()]
 		if !ok {
 			id = len(in.pools)
-			p.switches = in.byNetwork(p.nodes)
+			p.net, p.groups = in.wiring(p.nodes)
 			in.pools = append(in.pools, p)
 			x.bySet[set.String()] = id
 		}
@@ -173,7 +193,11 @@ func (x *poolIndex) canHold(p int, j *planner.Job, s planner.Shape) bool {
 // like numbers what an option needs of its pool, and tells whether the pool could hold it at all: jobs that need the same are looked at once.
 func (x *poolIndex) like(j *planner.Job, s planner.Shape, p int) (id int, fits bool) {
 	n := j.Needs
-	key := fmt.Sprint(p, s, n.CPUsPerNode, n.CPUsPerGPU, n.MemPerNodeMB, n.MemPerGPUMB, n.Exclusive)
+	key := likeness{pool: p, nodes: len(s), first: s[0], rest: s[len(s)-1], cpusPerNode: n.CPUsPerNode, cpusPerGPU: n.CPUsPerGPU,
+		memPerNodeMB: n.MemPerNodeMB, memPerGPUMB: n.MemPerGPUMB, exclusive: n.Exclusive}
+	if len(s) > 1 && s[1] != key.rest {
+		key.odd = s.String()
+	}
 	id, ok := x.byLike[key]
 	if !ok {
 		id = x.in.alike

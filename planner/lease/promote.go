@@ -30,11 +30,20 @@ func (in *instance) promote(r packed) packed {
 			lifted.choice[ji] = r.choice[ji]
 		}
 	}
-	before, _ := in.played(r, units)
-	if after, _ := in.played(lifted, units); after <= before {
+	before, met := in.played(r, units)
+	after, still := in.played(lifted, units)
+	if after <= before {
 		return r
 	}
-	lifted.score(in)
+	for ji := range in.jobs { // whoever lost his tier to one that was lifted no longer counts on it
+		c := in.jobs[ji].cols[lifted.choice[ji]]
+		if ci := in.jobs[ji].column(c.kind, c.opt, -1); met[ji] && !still[ji] && c.tier >= 0 && ci >= 0 {
+			lifted.choice[ji] = ci
+		}
+	}
+	if lifted.score(in); lifted.obj <= r.obj {
+		return r
+	}
 	return lifted
 }
 
@@ -91,7 +100,7 @@ func (in *instance) played(r packed, units int) (float64, []bool) {
 		}
 		for t, tier := range j.Tiers {
 			if !f.ended[ji].After(tier.At) {
-				sum += tier.Value * reward.Weight(*j.Job)
+				sum += tier.Value * reward.Urgency(*j.Job)
 				met[ji] = entries[ji].Tier >= t
 				break
 			}

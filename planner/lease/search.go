@@ -36,7 +36,7 @@ func (p *Policy) search(ctx context.Context, in *instance, cands []packed, stats
 	stats.Rows, stats.Cols = pr.m.Rows(), pr.m.Cols()
 	s := &search{in: in, pr: pr, solve: p.solve, lim: p.cfg.Limits, stats: stats, cands: cands}
 	if s.lim.Time <= 0 {
-		s.lim.Time = time.Second
+		s.lim.Time = 2 * time.Second
 		if len(in.jobs) > 1500 {
 			s.lim.Time = 2500 * time.Millisecond
 		}
@@ -173,13 +173,13 @@ func (s *search) forbid(m *milp.Model, r packed, choice []int) bool {
 		told = true
 		set := s.in.conflict(choice, ji)
 		if set == nil {
-			m.ColHi[s.pr.first[ji]+choice[ji]] = 0
+			m.ColHi[s.pr.column(ji, choice[ji])] = 0
 			continue
 		}
 		idx, val := make([]int32, 0, len(set)), make([]float64, 0, len(set))
 		for _, k := range set {
 			if s.pr.first[k] >= 0 {
-				idx, val = append(idx, int32(s.pr.first[k]+choice[k])), append(val, 1)
+				idx, val = append(idx, int32(s.pr.column(k, choice[k]))), append(val, 1)
 			}
 		}
 		m.AddRow(math.Inf(-1), float64(len(idx)-1), idx, val)
@@ -227,7 +227,10 @@ func (in *instance) fits(choice, set []int) bool {
 			starts = append(starts, k)
 		}
 	}
-	opt := func(k int) option { return in.jobs[k].opts[in.jobs[k].cols[choice[k]].opt] }
+	opt := func(k int) option {
+		c := in.jobs[k].cols[choice[k]]
+		return in.hurried(&in.jobs[k], in.jobs[k].opts[c.opt], c.tier)
+	}
 	slices.SortStableFunc(starts, func(a, b int) int { return cmp.Or(cmp.Compare(opt(b).shape[0], opt(a).shape[0]), cmp.Compare(a, b)) })
 	_, ok := f.fitAll(starts, opt)
 	return ok
@@ -237,12 +240,7 @@ func (in *instance) fits(choice, set []int) bool {
 // get, whose rewards are too small to count in the first stage's gap. It is left out when the gap is small against the rest, too.
 func (s *search) secondStage(ctx context.Context, bound float64) {
 	lead := s.leader()
-	rest := 0.0
-	for ji := range s.in.jobs {
-		c := s.in.jobs[ji].cols[lead.choice[ji]]
-		rest += math.Abs(c.obj - c.slo)
-	}
-	if s.in.cfg.OneStage || bound-lead.obj <= s.lim.Gap*max(rest, 1) {
+	if s.in.cfg.OneStage || bound-lead.obj <= s.lim.Gap*max(s.in.beside(lead.choice), 1) {
 		return
 	}
 	// Of a large instance the relaxation is solved and rounded: what is decided here is worth little, and never a deadline.
@@ -253,10 +251,13 @@ func (s *search) secondStage(ctx context.Context, bound float64) {
 		if first < 0 {
 			continue
 		}
-		for ci, c := range j.cols {
-			m.Obj[first+ci] -= c.slo
+		for _, c := range j.cols {
+			if c.rank < 0 {
+				continue
+			}
+			m.Obj[first+int(c.rank)] -= c.slo
 			if j.alive && c.tier != j.cols[lead.choice[ji]].tier {
-				m.ColHi[first+ci] = 0
+				m.ColHi[first+int(c.rank)] = 0
 			}
 		}
 	}
@@ -284,10 +285,11 @@ func (in *instance) rounded(pr *program, x []float64) []int {
 			if pr.first[ji] < 0 {
 				continue
 			}
+			v := pr.value(x, ji, ci)
 			if c.kind != wait {
-				runs[ji] += x[pr.first[ji]+ci]
+				runs[ji] += v
 			}
-			if x[pr.first[ji]+ci] > 0.98 {
+			if v > 0.98 {
 				sure[ji] = 1
 			}
 		}
@@ -308,9 +310,9 @@ func (in *instance) rounded(pr *program, x []float64) []int {
 		for ci := range cols {
 			cols[ci] = ci
 		}
-		slices.SortStableFunc(cols, func(a, b int) int { return cmp.Compare(x[pr.first[ji]+b], x[pr.first[ji]+a]) })
+		slices.SortStableFunc(cols, func(a, b int) int { return cmp.Compare(pr.value(x, ji, b), pr.value(x, ji, a)) })
 		for _, ci := range cols {
-			if x[pr.first[ji]+ci] > 0.02 && l.try(ji, ci) {
+			if pr.value(x, ji, ci) > 0.02 && l.try(ji, ci) {
 				break
 			}
 		}

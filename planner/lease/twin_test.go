@@ -71,8 +71,22 @@ func (w *twin) seat(ji int, shape planner.Shape, used []bool, then func()) {
 	}
 }
 
-// rowsHold checks what is no packing: the prefix rows, from scratch.
+// rowsHold checks what is no packing, from scratch: the prefix rows, quotas, and the budget of preemptions.
 func (w *twin) rowsHold() bool {
+	stops := 0
+	for ji, ci := range w.choice {
+		if j := &w.in.jobs[ji]; j.State == planner.Running && j.cols[ci].kind != keep {
+			stops++
+		}
+	}
+	if b, bounded := w.in.s.Budget(); bounded && stops > b {
+		return false
+	}
+	for _, a := range w.in.s.Accounts {
+		if !w.quotaHolds(a) {
+			return false
+		}
+	}
 	for _, tau := range w.in.taus {
 		sum, gpus := 0.0, 0
 		for ji, ci := range w.choice {
@@ -88,6 +102,35 @@ func (w *twin) rowsHold() bool {
 		}
 	}
 	return true
+}
+
+// quotaHolds checks one account's GPUs now and the work that is due of it.
+func (w *twin) quotaHolds(a planner.Account) bool {
+	held, running, room := 0, 0, a.MaxGPUs-a.OtherGPUs
+	for ji, ci := range w.choice {
+		if j := &w.in.jobs[ji]; j.Account == a.Name {
+			switch c := j.cols[ci]; c.kind {
+			case keep:
+				held += j.Current.GPUs()
+			case start:
+				held += j.opts[c.opt].shape.GPUs()
+			}
+			running += j.Current.GPUs()
+		}
+	}
+	room = max(room, running, 0)
+	for _, tau := range w.in.taus {
+		sum := 0.0
+		for ji, ci := range w.choice {
+			if j := &w.in.jobs[ji]; j.Account == a.Name {
+				sum += w.in.demand(j.cols[ci], tau)
+			}
+		}
+		if sum > w.in.cfg.Rho*float64(room)*(tau-float64(w.in.lead))+1e-9 {
+			return false
+		}
+	}
+	return held <= room
 }
 
 // drawPlain draws a small world of one GPU type in which only GPUs matter, with nodes of mixed sizes and deadlines that compete.
@@ -137,6 +180,9 @@ func TestAgainstTwin(t *testing.T) {
 		}
 		w.walk(0, 0)
 		n++
+		if c := in.ceiling(); c < w.best-1e-9 {
+			t.Errorf("ceiling %.6f, but %.6f can be earned", c, w.best)
+		}
 		if g := gap(plan.Objective, w.best); g > 0.001 {
 			worse++
 			t.Errorf("plan earns %.4f, the best is %.4f (gap %.4f); candidates %v", plan.Objective, w.best, g, plan.Scores)

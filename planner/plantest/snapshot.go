@@ -76,6 +76,7 @@ func DrawSnapshot(t *rapid.T) planner.Snapshot {
 	s.Now = Now.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 0, 3, 120, 290}).Draw(t, "off")) * time.Second)
 	s.SLOUnits = rapid.IntRange(0, 3).Draw(t, "slo units")
 	s.MaxPreemptions = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "budget")
+	drawGrants(t, &s)
 	return s
 }
 
@@ -87,9 +88,15 @@ func drawNodes(t *rapid.T) []planner.Node {
 		n.CPUs, n.MemMB = 4*n.GPUs, int64(n.GPUs)*1000
 		n.GPUType = rapid.SampledFrom([]string{"", "", "h", "v"}).Draw(t, "type")
 		n.Switch = rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "switch")
+		if n.Switch != "" {
+			n.Above = rapid.SampledFrom([][]string{nil, {"m"}, {"m", "root"}}).Draw(t, "above")
+		}
+		n.Busy = rapid.SampledFrom([][]int{nil, {0}, {1, 4}, {-1, 99}}).Draw(t, "busy")
 		n.Partitions = rapid.SampledFrom([][]string{{"gpu"}, {"gpu", "profile"}, nil}).Draw(t, "partitions")
 		n.Features = rapid.SampledFrom([][]string{nil, {"ib"}}).Draw(t, "features")
 		n.Usable = rapid.IntRange(0, 5).Draw(t, "usable") > 0
+		n.Wake = time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 7}).Draw(t, "wake")) * time.Minute
+		n.ClosesIn = time.Duration(rapid.SampledFrom([]int{0, 0, 0, 2}).Draw(t, "closes")) * time.Hour
 		if rapid.IntRange(0, 4).Draw(t, "others") == 0 {
 			n.OtherGPUs = rapid.IntRange(0, n.GPUs+1).Draw(t, "other gpus")
 			n.OtherCPUs = rapid.IntRange(0, n.CPUs).Draw(t, "other cpus")
@@ -105,6 +112,7 @@ func drawJob(t *rapid.T, id int, nodes []planner.Node) planner.Job {
 	}
 	j := Job(id, rapid.Float64Range(0.1, 60).Draw(t, "units"), rapid.SampledFrom(shapes).Draw(t, "shapes")...)
 	j.Run.Restart = rapid.IntRange(0, 2).Draw(t, "restart")
+	j.Elastic = slices.ContainsFunc(j.Estimate.Speeds, func(x planner.ShapeSpeed) bool { return x.Shape.GPUs() != j.Estimate.Speeds[0].Shape.GPUs() })
 	for i := range j.Estimate.Speeds {
 		v := rapid.SampledFrom([]float64{1, 1, 0.9, 0.5, 0.1, 0, -1, math.NaN(), math.Inf(1)}).Draw(t, "speed")
 		j.Estimate.Speeds[i].Speed = planner.Interval{Low: v * 0.9, Mid: v, High: v * 1.1}
@@ -143,6 +151,7 @@ func drawNeeds(t *rapid.T, n *planner.Needs, nodes []planner.Node) {
 	n.Exclusive = rapid.IntRange(0, 7).Draw(t, "exclusive") == 0
 	n.Partition = rapid.SampledFrom([]string{"", "", "gpu", "profile", "none"}).Draw(t, "need partition")
 	n.Features = rapid.SampledFrom([][]string{nil, nil, nil, {"ib"}}).Draw(t, "need features")
+	n.Limit = time.Duration(rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "need limit")) * time.Hour
 	n.MaxNodes = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "max nodes")
 	if len(nodes) > 1 && rapid.IntRange(0, 7).Draw(t, "only") == 0 {
 		n.Only = []string{nodes[0].Name, nodes[1].Name}
@@ -176,5 +185,23 @@ func drawHold(t *rapid.T, j *planner.Job, free []planner.Node) {
 	j.LeaseUntil = Now.Add(time.Duration(rapid.IntRange(-600, 900).Draw(t, "lease")) * time.Second)
 	if rapid.IntRange(0, 4).Draw(t, "leaving") == 0 {
 		j.State = planner.Leaving
+	}
+}
+
+// drawGrants draws what the site grants: quotas of accounts, which may hold more already, and budgets of preemptions, which may be used up.
+func drawGrants(t *rapid.T, s *planner.Snapshot) {
+	s.HourlyPreemptions = rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "hourly budget")
+	s.Preempted = rapid.IntRange(0, 4).Draw(t, "preempted")
+	s.JobHourlyPreemptions = rapid.SampledFrom([]int{0, 2}).Draw(t, "hourly budget of a job")
+	for _, name := range []string{"bio", "phys"} {
+		if rapid.IntRange(0, 2).Draw(t, "granted") == 0 {
+			s.Accounts = append(s.Accounts, planner.Account{Name: name, MaxGPUs: rapid.IntRange(0, 9).Draw(t, "quota"), OtherGPUs: rapid.IntRange(0, 3).Draw(t, "held outside")})
+		}
+	}
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		j.Account = rapid.SampledFrom([]string{"", "bio", "phys"}).Draw(t, "account")
+		j.Preempted = rapid.IntRange(0, 3).Draw(t, "job preempted")
+		j.ShareFactor = rapid.SampledFrom([]float64{0, 0.5, 2, math.NaN()}).Draw(t, "share factor")
 	}
 }

@@ -34,7 +34,7 @@ func (p *ahead) Plan(ctx context.Context, s planner.Snapshot) planner.Plan {
 		}
 	}
 	r.rank(func(j *job) [3]float64 {
-		if j.Class == planner.Profiler {
+		if j.Profiles() {
 			return [3]float64{first}
 		}
 		return [3]float64{normal, -p.value(r, j, 0) / max(j.service(), 1)}

@@ -128,7 +128,7 @@ func (p *chronus) read() {
 	horizon := 1
 	for i := range r.jobs {
 		j := &r.jobs[i]
-		if !j.Class.SLO() || j.Foreign || j.idle != "" && j.idle != planner.ReasonLeaving {
+		if !j.Class.SLO() || j.Foreign || j.Unmeasured || j.idle != "" && j.idle != planner.ReasonLeaving {
 			continue
 		}
 		need := r.chronusEstimate(j, j.left)

@@ -230,7 +230,7 @@ func (p *chronus) rank() {
 	r.rank(func(j *job) [3]float64 {
 		at, known := p.promised[j.Run.Job]
 		switch {
-		case j.Class == planner.Profiler:
+		case j.Profiles():
 			return [3]float64{first}
 		case j.Class.SLO() && p.now(j):
 			j.units = max(1, int((end.Sub(r.s.Now)+r.s.Unit/2)/max(r.s.Unit, 1)))

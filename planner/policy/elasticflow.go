@@ -49,7 +49,7 @@ func (p *elasticflow) Plan(_ context.Context, s planner.Snapshot) planner.Plan {
 	p.allocate()
 	r.rank(func(j *job) [3]float64 {
 		switch {
-		case j.Class == planner.Profiler:
+		case j.Profiles():
 			return [3]float64{first}
 		case j.chosen:
 			return [3]float64{urgent, j.due}

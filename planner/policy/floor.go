@@ -51,6 +51,7 @@ func (f *floor) open(nodes []planner.Node, profile int) {
 func (f *floor) kindOf(n *planner.Needs, profiler bool) *kind {
 	key := keyOf(n)
 	key.profiler = profiler && f.profile > 0
+	key.limit = planner.LimitClass(f.nodes, n.Limit)
 	allowed := func(i int) bool {
 		return f.spots[i].usable && (f.profile == 0 || profiler == (i >= len(f.nodes)-f.profile)) && n.Allows(f.nodes[i]) == ""
 	}

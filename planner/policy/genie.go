@@ -26,7 +26,7 @@ func (p *genie) Plan(_ context.Context, s planner.Snapshot) planner.Plan {
 	}
 	r.rank(func(j *job) [3]float64 {
 		switch {
-		case j.Class == planner.Profiler:
+		case j.Profiles():
 			return [3]float64{first}
 		case j.alive():
 			return [3]float64{urgent, j.slack()}

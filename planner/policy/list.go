@@ -38,7 +38,7 @@ func (r *round) settle(anew func(*job) bool) {
 		return cmp.Or(cmp.Compare(y.shape[0], x.shape[0]), cmp.Compare(y.gpus, x.gpus), cmp.Compare(r.jobs[a].pos, r.jobs[b].pos))
 	})
 	e := evictor{r: r, budget: len(r.jobs)}
-	if b := r.s.MaxPreemptions; b > 0 {
+	if b, bounded := r.s.Budget(); bounded {
 		e.budget = b - victims
 	}
 	for _, i := range r.starts {
@@ -78,6 +78,13 @@ func (r *round) keep(j *job) {
 // start places a job on the first of the shapes it wants that finds a hole; a running job that finds its own place stays.
 func (r *round) start(j *job, long bool) bool {
 	for _, o := range j.want {
+		more := o.gpus
+		if j.running() {
+			more -= j.held // a quota counts what runs until the next round
+		}
+		if j.quota >= 0 && more > r.quota[j.quota] {
+			continue
+		}
 		p, ok := r.floor.put(j.kind, o.shape, long)
 		if !ok {
 			continue
@@ -90,6 +97,9 @@ func (r *round) start(j *job, long bool) bool {
 			}
 		}
 		r.floor.take(&j.Needs, p, 1, true)
+		if j.quota >= 0 {
+			r.quota[j.quota] -= max(0, more)
+		}
 		return true
 	}
 	return false
@@ -161,8 +171,8 @@ func (r *round) choose() int {
 
 // obeyBudget pins running jobs, best rank first, when more would be stopped or moved than may be, and selects anew.
 func (r *round) obeyBudget(anew func(*job) bool) {
-	b := r.s.MaxPreemptions
-	if b <= 0 {
+	b, bounded := r.s.Budget()
+	if !bounded {
 		return
 	}
 	victims := 0

@@ -35,7 +35,7 @@ func (p *optimus) Plan(_ context.Context, s planner.Snapshot) planner.Plan {
 		}
 	}
 	r.rank(func(j *job) [3]float64 {
-		if j.Class == planner.Profiler {
+		if j.Profiles() {
 			return [3]float64{first}
 		}
 		return [3]float64{normal, j.left}

@@ -22,7 +22,7 @@ func (k *ranker) Plan(_ context.Context, s planner.Snapshot) planner.Plan {
 		k.begin(r)
 	}
 	r.rank(func(j *job) [3]float64 {
-		if j.Class == planner.Profiler {
+		if j.Profiles() {
 			return [3]float64{first}
 		}
 		return k.key(r, j)

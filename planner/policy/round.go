@@ -39,6 +39,7 @@ type job struct {
 	// units is the length of the lease it would get.
 	units int
 
+	quota   int // index into the account quotas, -1 none
 	pos     int // in the ranking; jobs that are not in it come last
 	chosen  bool
 	decided planner.Decision // empty: not yet
@@ -78,12 +79,18 @@ type round struct {
 	sorter []sortable
 	order  []int
 	starts []int
+	quotas []planner.Quota
+	quota  []int // GPUs that accounts may hold beyond what their jobs run on now
 }
 
 // open reads a snapshot: nobody is ranked or placed yet. With steady, whatever runs is only kept.
 func (r *round) open(s planner.Snapshot, o Options, steady bool) {
 	r.s, r.o, r.opts = s, o, r.opts[:0]
 	r.floor.open(s.Nodes, o.ProfileNodes)
+	r.quotas, r.quota = s.Quotas(), r.quota[:0]
+	for _, q := range r.quotas {
+		r.quota = append(r.quota, q.Room)
+	}
 	r.jobs = slices.Grow(r.jobs[:0], len(s.Jobs))[:len(s.Jobs)]
 	for i := range s.Jobs {
 		r.read(&r.jobs[i], &s.Jobs[i], steady)
@@ -95,6 +102,9 @@ func (r *round) read(j *job, from *planner.Job, steady bool) {
 	*j = job{Job: from, kind: r.floor.kindOf(&from.Needs, from.Class == planner.Profiler), units: 1, tier: -1, due: math.Inf(1), pos: math.MaxInt, work: iterations(from.Estimate.Iterations.Mid)}
 	r.options(j)
 	j.held = j.Current.GPUs()
+	if j.quota = planner.QuotaOf(r.quotas, *from); j.quota >= 0 && j.running() {
+		r.quota[j.quota] -= j.held
+	}
 	j.ask(j.asked())
 	switch {
 	case j.State == planner.Running:
@@ -290,7 +300,7 @@ type kindKey struct {
 	cpg, cpn                 int
 	mpg, mpn                 int64
 	exclusive, profiler      bool
-	nodes                    int
+	nodes, limit             int
 }
 
 func keyOf(n *planner.Needs) kindKey {

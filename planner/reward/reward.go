@@ -56,6 +56,30 @@ func Weight(j planner.Job) float64 {
 	return min(max(j.Weight, 1e-3), 1e3)
 }
 
+// Claim is the weight of all that a job earns besides deadlines: its own weight times the factor of its account's long-run share.
+func Claim(j planner.Job) float64 { return Weight(j) * shareFactor(j) }
+
+// Urgency is the weight of a job's deadlines: the share of its account decides between equals, and hardly more (1 % of a tier at most).
+func Urgency(j planner.Job) float64 {
+	return Weight(j) * (1 + 0.01*math.Log2(shareFactor(j)))
+}
+
+func shareFactor(j planner.Job) float64 {
+	if !(j.ShareFactor > 0) {
+		return 1
+	}
+	return min(max(j.ShareFactor, 0.5), 2)
+}
+
+// Share is the factor of an account that is to have the part share of all service in the long run and has had the part used: 2 while it has had
+// nothing, 1 when it has what it is to have, 1/2 from twice its share on. An account without a share has factor 1.
+func Share(share, used float64) float64 {
+	if !(share > 0) || !(used >= 0) {
+		return 1
+	}
+	return math.Exp2(min(max((share-used)/share, -1), 1))
+}
+
 // Tier is what counting on a tier of value v earns.
 func (c Config) Tier(v float64) float64 { return c.Ratio * v / 10 }
 

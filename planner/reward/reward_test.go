@@ -69,3 +69,21 @@ func TestMonotone(t *testing.T) {
 		}
 	})
 }
+
+func TestShares(t *testing.T) {
+	for _, c := range []struct{ share, used, want float64 }{
+		{0.4, 0, 2}, {0.4, 0.4, 1}, {0.4, 0.8, 0.5}, {0.4, 1, 0.5}, {0.4, 0.2, math.Sqrt2}, {0, 0.5, 1}, {math.NaN(), 0.5, 1}, {0.4, math.NaN(), 1},
+	} {
+		if got := Share(c.share, c.used); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("share %g, used %g: factor %g, want %g", c.share, c.used, got, c.want)
+		}
+	}
+	for _, c := range []struct{ weight, factor, claim, urgency float64 }{
+		{0, 0, 1, 1}, {2, 2, 4, 2.02}, {1, 0.5, 0.5, 0.99}, {1, 100, 2, 1.01}, {1, math.NaN(), 1, 1},
+	} {
+		j := planner.Job{Weight: c.weight, ShareFactor: c.factor}
+		if Claim(j) != c.claim || math.Abs(Urgency(j)-c.urgency) > 1e-12 {
+			t.Errorf("weight %g, factor %g: claim %g, urgency %g", c.weight, c.factor, Claim(j), Urgency(j))
+		}
+	}
+}

@@ -29,6 +29,11 @@ func (c *Cluster) State(_ context.Context, now time.Time) (slurm.State, error) {
 		for _, p := range c.parts {
 			s.Partitions = append(s.Partitions, c.shownPartition(p))
 		}
+		for _, r := range c.reserved {
+			if r.End.After(c.now) {
+				s.Reservations = append(s.Reservations, r)
+			}
+		}
 		c.shown, c.shownAt = s, c.version
 	}
 	s := c.shown

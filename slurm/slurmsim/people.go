@@ -17,12 +17,13 @@ type Submission struct {
 	// Nodes is --nodes (0: not given), GPUs is --gpus, GPUsPerNode is --gpus-per-node; give one of the two.
 	Nodes, GPUs, GPUsPerNode int
 	Tasks, CPUsPerTask       int // default 1
-	TimeLimit                time.Duration
-	Begin                    time.Time
-	Hold, NoRequeue          bool
-	Interactive              bool
-	After                    slurm.JobID // --dependency=afterany
-	Nice                     int64
+	// TimeLimit is --time; 0 and below: unlimited.
+	TimeLimit       time.Duration
+	Begin           time.Time
+	Hold, NoRequeue bool
+	Interactive     bool
+	After           slurm.JobID // --dependency=afterany
+	Nice            int64
 	// Priority is what multifactor computes, without nice (default 1000).
 	Priority int64
 	Body     Body
@@ -43,7 +44,7 @@ func (c *Cluster) Submit(s Submission) slurm.JobID {
 	}
 	j := &job{id: id, sub: s, first: c.now, state: slurm.StatePending, base: s.Priority, nice: s.Nice, requeue: !s.NoRequeue, partition: s.Partition,
 		req:   request{nodes: max(s.Nodes, 1), maxNodes: s.Nodes, tasks: s.Tasks, perNode: s.GPUsPerNode, perJob: s.GPUs},
-		limit: s.TimeLimit, begin: c.now, submit: c.now, held: s.Hold, after: s.After,
+		limit: max(s.TimeLimit, 0), begin: c.now, submit: c.now, held: s.Hold, after: s.After,
 	}
 	if c.cfg.SubmitDelay > 0 && strings.Contains(s.Comment, "unisched") && s.Begin.IsZero() {
 		s.Begin = second(c.now.Add(c.cfg.SubmitDelay))
@@ -125,6 +126,7 @@ func (c *Cluster) Down(name string) {
 	for j := range n.holders {
 		if j.run != nil { // its processes are gone at once; Slurm does not know yet
 			j.run.over = true
+			c.stopTransfer(j.run)
 		}
 	}
 	c.at(c.now.Add(c.cfg.NodeTimeout), func() {

@@ -16,6 +16,8 @@ type node struct {
 	up, drained        bool
 	reason             string
 	holders            map[*job]int
+	epilog             time.Duration // how long jobs complete there, when longer than usual
+	failing            int           // launches that will fail
 }
 
 func (n *node) usable() bool { return n.up && !n.drained }
@@ -39,7 +41,7 @@ func (c *Cluster) place(j *job, closed map[*node]bool) ([]share, verdict, string
 		return nil, limited, "PartitionDown"
 	}
 	q := j.req
-	if part.MaxGPUs > 0 && q.gpus() > part.MaxGPUs {
+	if part.MaxGPUs != 0 && q.gpus() > part.MaxGPUs {
 		return nil, limited, "QOSMaxGRESPerJob"
 	}
 	if part.MaxNodes > 0 && q.nodes > part.MaxNodes {
@@ -47,6 +49,9 @@ func (c *Cluster) place(j *job, closed map[*node]bool) ([]share, verdict, string
 	}
 	if part.MaxTime > 0 && j.limit > part.MaxTime {
 		return nil, limited, "PartitionTimeLimit"
+	}
+	if most, ok := c.cfg.GroupGPUs[j.sub.Account]; ok && c.accountGPUs(j.sub.Account)+q.gpus() > most {
+		return nil, limited, "AssocGrpGRES"
 	}
 	var all []*node
 	for _, n := range c.nodes {
@@ -62,7 +67,7 @@ func (c *Cluster) place(j *job, closed map[*node]bool) ([]share, verdict, string
 	}
 	var open []*node
 	for _, n := range all {
-		if n.usable() && !closed[n] && n.freeGPUs > 0 && n.freeCPUs > 0 {
+		if n.usable() && !closed[n] && n.freeGPUs > 0 && n.freeCPUs > 0 && !c.spoken(j, n) {
 			open = append(open, n)
 		}
 	}
@@ -79,6 +84,19 @@ func (c *Cluster) place(j *job, closed map[*node]bool) ([]share, verdict, string
 		}
 	}
 	return nil, busy, "Resources"
+}
+
+// accountGPUs is what the running jobs of an account hold.
+func (c *Cluster) accountGPUs(account string) int {
+	held := 0
+	for _, n := range c.nodes {
+		for j, g := range n.holders {
+			if j.sub.Account == account {
+				held += g
+			}
+		}
+	}
+	return held
 }
 
 func (c *Cluster) placeRequired(j *job, all []*node, closed map[*node]bool) ([]share, verdict, string) {
@@ -108,6 +126,11 @@ func (c *Cluster) placeRequired(j *job, all []*node, closed map[*node]bool) ([]s
 	for _, n := range want {
 		if !n.usable() {
 			return nil, nodeDown, "ReqNodeNotAvail, UnavailableNodes:" + n.Name
+		}
+	}
+	for _, n := range want {
+		if c.spoken(j, n) {
+			return nil, nodeDown, "ReqNodeNotAvail, Reserved for maintenance"
 		}
 	}
 	for _, n := range want {

@@ -31,6 +31,8 @@ type Body struct {
 	Iterations int64
 	// Step is the true time of one iteration on so many GPUs per node; nil: a second.
 	Step func(perNode []int) time.Duration
+	// StepOf, when set, is the Step of a certain run, by its restart count.
+	StepOf func(perNode []int, restart int) time.Duration
 	// Ready is the time from the start to the first progress line; Resume comes on top when there is a checkpoint to read. Save is what writing one takes.
 	Ready, Resume, Save time.Duration
 	// ResumeOn, when set, is the Resume on so many GPUs.
@@ -83,7 +85,10 @@ func (c *Cluster) begins(j *job, shares []share) {
 	}
 	b := j.sub.Body
 	r.step = time.Second
-	if b.Step != nil {
+	switch {
+	case b.StepOf != nil:
+		r.step = max(b.StepOf(per, j.restarts), time.Microsecond)
+	case b.Step != nil:
 		r.step = max(b.Step(per), time.Microsecond)
 	}
 	if j.limit > 0 {
@@ -94,19 +99,33 @@ func (c *Cluster) begins(j *job, shares []share) {
 		c.at(c.now.Add(50*time.Millisecond), func() { r.ends(c, slurm.StateFailed, 0, 53) })
 		return
 	}
-	wait := b.Ready
+	if c.launchFails(j) {
+		return
+	}
+	load := time.Duration(0)
 	switch {
 	case j.saved <= 0:
 	case b.ResumeOn != nil:
-		wait += b.ResumeOn(gpus)
+		load = b.ResumeOn(gpus)
 	default:
-		wait += b.Resume
+		load = b.Resume
 	}
-	if gpus < b.NeedGPUs {
-		c.at(c.now.Add(wait), func() { r.exits(c, 1) })
+	loaded := func() {
+		if gpus < b.NeedGPUs {
+			r.exits(c, 1)
+			return
+		}
+		r.trains(c, j.saved)
+	}
+	if c.cfg.Streams <= 0 || load <= 0 {
+		c.at(c.now.Add(b.Ready+load), loaded)
 		return
 	}
-	c.at(c.now.Add(wait), func() { r.trains(c, j.saved) })
+	c.at(c.now.Add(b.Ready), func() {
+		if !r.over {
+			c.moves(r, load, loaded)
+		}
+	})
 }
 
 // watchLimit ends a run when its time limit, as it stands then, has passed.
@@ -208,19 +227,20 @@ func (r *run) signal(c *Cluster, name slurm.SignalName) {
 		r.saving = true
 		c.tell(r.j, Signalled, r.from)
 		r.say(c, progress.Line{Kind: progress.Signal, Signal: string(name)})
-		c.at(c.now.Add(b.Save), func() { r.savedIt(c) })
+		asked := c.now
+		c.moves(r, b.Save, func() { r.savedIt(c, c.now.Sub(asked)) })
 	}
 }
 
 // savedIt is the end of a checkpoint that a signal asked for.
-func (r *run) savedIt(c *Cluster) {
+func (r *run) savedIt(c *Cluster, took time.Duration) {
 	if r.over {
 		return
 	}
 	b := r.j.sub.Body
 	r.saving, r.since, r.saved = false, c.now, r.from
 	r.j.saved = r.from
-	r.say(c, progress.Line{Kind: progress.Checkpoint, HasIter: true, Iter: r.from, Seconds: b.Save.Seconds()})
+	r.say(c, progress.Line{Kind: progress.Checkpoint, HasIter: true, Iter: r.from, Seconds: took.Seconds()})
 	if b.Trap == RunsOn {
 		r.goOn(c)
 		return
@@ -284,12 +304,7 @@ func (c *Cluster) finish(j *job, state slurm.BaseState, code, sig int) {
 	c.note(j, "end %s exit %d signal %d", state, code, sig)
 	c.finished++
 	c.touch(j)
-	id, end := j.id, j.end
-	c.at(c.now.Add(c.cfg.MinJobAge), func() {
-		if j.finished() && j.end.Equal(end) && c.jobs[id] == j {
-			c.drop(j)
-		}
-	})
+	c.forgets(j, c.now.Add(c.cfg.MinJobAge))
 	for _, w := range c.waits[j.id] {
 		if w.after == j.id {
 			w.after = 0
@@ -300,10 +315,24 @@ func (c *Cluster) finish(j *job, state slurm.BaseState, code, sig int) {
 	delete(c.waits, j.id)
 }
 
+// purgeInterval is how often slurmctld looks for old jobs.
+const purgeInterval = time.Minute
+
+// forgets drops a finished job at a time; one that is still completing is kept until its nodes are done with it.
+func (c *Cluster) forgets(j *job, at time.Time) {
+	id, end := j.id, j.end
+	c.at(at, func() {
+		if j.finished() && j.end.Equal(end) && c.jobs[id] == j && !j.completing {
+			c.drop(j)
+		}
+	})
+}
+
 func (c *Cluster) stopRun(j *job) {
 	if j.run != nil {
 		c.tell(j, Left, j.run.iter(c.now))
 		j.run.over = true
+		c.stopTransfer(j.run)
 		j.lastEnd = c.now
 	}
 	j.run = nil
@@ -329,7 +358,11 @@ func (c *Cluster) completes(j *job) {
 	}
 	j.completing = true
 	c.touch(j)
-	c.at(c.now.Add(c.cfg.Completing), func() { c.cleaned(j) })
+	took := c.cfg.Completing
+	for _, s := range j.alloc {
+		took = max(took, s.node.epilog)
+	}
+	c.at(c.now.Add(took), func() { c.cleaned(j) })
 }
 
 func (c *Cluster) cleaned(j *job) {
@@ -342,6 +375,9 @@ func (c *Cluster) cleaned(j *job) {
 	if j.requeueing {
 		j.requeueing = false
 		c.requeued(j)
+	}
+	if old := j.end.Add(c.cfg.MinJobAge); j.finished() && !old.After(c.now) {
+		c.forgets(j, c.now.Add(purgeInterval))
 	}
 	c.touch(j)
 	c.rouse()

@@ -8,8 +8,28 @@ import (
 
 // rouse asks for a scheduling pass, as every change does.
 func (c *Cluster) rouse() {
+	if c.cfg.BatchDelay > 0 {
+		c.passAt(c.nextLoop())
+		c.planBackfill()
+		return
+	}
 	d := c.cfg.LatencyMin + time.Duration(c.rng.Int64N(int64(c.cfg.LatencyMax-c.cfg.LatencyMin)+1))
 	c.passAt(c.now.Add(d))
+}
+
+// nextLoop is when slurmctld's loop, which turns once a second, makes its next pass: BatchDelay after the last one at the earliest, where those that came
+// by themselves meanwhile count.
+func (c *Cluster) nextLoop() time.Time {
+	last := c.passed.Add(c.now.Sub(c.passed) / c.cfg.SchedInterval * c.cfg.SchedInterval)
+	at := c.now
+	if next := last.Add(c.cfg.BatchDelay); next.After(at) {
+		at = next
+	}
+	loop := at.Truncate(time.Second).Add(c.phase)
+	if loop.Before(at) {
+		loop = loop.Add(time.Second)
+	}
+	return loop
 }
 
 // passAt plans a pass unless one comes earlier anyway.
@@ -80,15 +100,17 @@ func (c *Cluster) dequeue(j *job) {
 // schedule is one pass of the main scheduler: jobs in order of priority; one that does not fit keeps the lower ones of its partition waiting, unless it
 // requires certain nodes: then only those are closed.
 func (c *Cluster) schedule() {
+	c.passed = c.now
 	for _, j := range c.unshown {
 		c.showReason(j)
 	}
 	c.unshown = c.unshown[:0]
-	blocked := map[string]bool{}
+	blocked, behind := map[string]bool{}, false
 	closed := map[*node]bool{}
 	for _, j := range slices.Clone(c.queue) {
 		if blocked[j.partition] {
 			c.setReason(j, "Priority")
+			behind = true
 			continue
 		}
 		shares, v, why := c.place(j, closed)
@@ -112,6 +134,9 @@ func (c *Cluster) schedule() {
 		default:
 			c.setReason(j, why)
 		}
+	}
+	if behind {
+		c.planBackfill()
 	}
 }
 

@@ -6,8 +6,7 @@
 // [Cluster.Update], ...), with the same typed refusals, and the calls of users and admins (Submit, Cancel, Hold, SetNode, ...). It refuses to know of
 // plans: the bridge drives it through its own interface. Tests of the bridge and the simulator call it.
 //
-// Left out in this form: backfill (a job that cannot start keeps lower ones of its partition waiting, unless it is pinned to nodes), ageing,
-// arrays, heterogeneous jobs, permissions, and preemption by Slurm itself.
+// Left out in this form: ageing, arrays, heterogeneous jobs, permissions, jobs inside reservations, and preemption by Slurm itself.
 package slurmsim
 
 import (
@@ -29,6 +28,9 @@ type Config struct {
 	// LatencyMin and LatencyMax bound the time from a change to the scheduling pass that it causes; SchedInterval is the period of the passes
 	// that come by themselves (a begin time that passes waits for one).
 	LatencyMin, LatencyMax, SchedInterval time.Duration
+	// BatchDelay, when set, replaces the latency by slurmctld's own rule: its loop looks once a second whether something changed, and lets this much
+	// time go by between two passes (batch_sched_delay, 3 s).
+	BatchDelay time.Duration
 	// RequeueExit is the exit code that requeues, RequeueDelay how long a requeued job is kept from starting (AuthInfo cred_expire + 1 s).
 	RequeueExit  int
 	RequeueDelay time.Duration
@@ -38,6 +40,12 @@ type Config struct {
 	MinJobAge, NodeTimeout time.Duration
 	// SubmitDelay is the begin time that the submit plugin gives to jobs that name UniSched in their comment; 0 = no plugin.
 	SubmitDelay time.Duration
+	// GroupGPUs are the GPUs that the running jobs of an account may hold at once (the association's GrpTRES), for accounts that have such a limit.
+	GroupGPUs map[string]int
+	// BackfillInterval is the period of the backfill scheduler (bf_interval); below 0: none.
+	BackfillInterval time.Duration
+	// Streams is how many checkpoints shared storage reads or writes at full speed at once (0: any number).
+	Streams int
 	// Quiet keeps no History; Watch, when set, is told of every Moment as it happens.
 	Quiet bool
 	Watch func(Moment)
@@ -79,7 +87,7 @@ func Defaults() Config {
 		Start:      time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC),
 		LatencyMin: 500 * time.Millisecond, LatencyMax: 3 * time.Second, SchedInterval: 30 * time.Second,
 		RequeueExit: 99, RequeueDelay: 121 * time.Second, Completing: 800 * time.Millisecond,
-		MinJobAge: 300 * time.Second, NodeTimeout: 29 * time.Second,
+		MinJobAge: 300 * time.Second, NodeTimeout: 29 * time.Second, BackfillInterval: 30 * time.Second,
 	}
 }
 
@@ -88,7 +96,7 @@ type Partition struct {
 	Name     string
 	Nodes    []string // nil: all
 	MaxNodes int
-	MaxGPUs  int // of one job, by the partition's QOS
+	MaxGPUs  int // of one job, by the partition's QOS; below 0: none at all
 	MaxTime  time.Duration
 	Down     bool
 }
@@ -122,9 +130,16 @@ type Cluster struct {
 	jobs   map[slurm.JobID]*job
 	lastID slurm.JobID
 
-	events  events
-	seq     int64
-	pass    time.Time              // the scheduling pass that is due; zero: none
+	events      events
+	seq         int64
+	pass        time.Time     // the scheduling pass that is due; zero: none
+	passed      time.Time     // the last one
+	phase       time.Duration // of slurmctld's loop within the second
+	bfPhase     time.Duration // of backfill within its interval
+	storage     storage
+	reserved    []slurm.Reservation // by name
+	backfilling bool                // one is due
+
 	queue   []*job                 // pending and eligible, in Slurm's order
 	waits   map[slurm.JobID][]*job // jobs that wait for another, by its id
 	unshown []*job                 // pending jobs whose reason the next pass finds
@@ -156,6 +171,11 @@ func New(cfg Config, nodes []Node, parts ...Partition) *Cluster {
 	cfg = cfg.filled()
 	c := &Cluster{cfg: cfg, now: cfg.Start, rng: rand.New(rand.NewPCG(cfg.Seed, 0x9e3779b97f4a7c15)), byNode: map[string]*node{},
 		jobs: map[slurm.JobID]*job{}, waits: map[slurm.JobID][]*job{}, parts: slices.Clone(parts), version: 1, changed: cfg.Start}
+	if cfg.BatchDelay > 0 {
+		c.phase = time.Duration(c.rng.Int64N(int64(time.Second)))
+		c.bfPhase = time.Duration(c.rng.Int64N(int64(max(cfg.BackfillInterval, 1))))
+		c.passed = cfg.Start
+	}
 	for _, n := range nodes {
 		x := &node{Node: n, freeGPUs: n.GPUs, freeCPUs: n.CPUs, up: true, holders: map[*job]int{}}
 		c.nodes = append(c.nodes, x)
@@ -183,6 +203,9 @@ func (c Config) filled() Config {
 		}
 	}
 	c.LatencyMax = max(c.LatencyMax, c.LatencyMin)
+	if c.BackfillInterval == 0 {
+		c.BackfillInterval = d.BackfillInterval
+	}
 	if c.RequeueExit == 0 {
 		c.RequeueExit = d.RequeueExit
 	}

@@ -22,7 +22,8 @@ func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Is the daemon well, and what does it do?", Args: cobra.NoArgs,
 		Example: "  unisched status\n  watch -n 5 unisched status\n  unisched status -o json | jq .gpus",
-		Long:    "Shows the daemon's last cycle. Exit code 3 when it is degraded: Slurm unreachable, snapshot suspect, view old.",
+		Long: "Shows the daemon's last cycle. Exit code 3 when it is degraded: Slurm unreachable, snapshot suspect, view old,\n" +
+			"preemption stopped because preempted jobs do not come back.",
 		RunE: do(func(cmd *cobra.Command, _ []string) error {
 			return a.show(cmd, control.PathStatus, func(raw []byte) error {
 				v, err := decode[bridge.View](raw)
@@ -53,11 +54,21 @@ func decode[T any](raw []byte) (T, error) {
 // degraded says what keeps the daemon from its work.
 func (a *app) degraded(v bridge.View) []string {
 	var bad []string
+	if v.Standby != "" {
+		bad = append(bad, "This instance is "+v.Standby)
+	}
 	if v.Trouble != "" {
 		bad = append(bad, "Slurm: "+v.Trouble)
 	}
 	if v.Suspect != "" {
 		bad = append(bad, "nothing disruptive is done: "+v.Suspect)
+	}
+	for _, s := range v.Standstills {
+		until := "until one comes back, or `unisched resume`"
+		if !s.Until.IsZero() {
+			until = "until " + a.moment(s.Until)
+		}
+		bad = append(bad, fmt.Sprintf("no preemption %s: %s", until, s.Why))
 	}
 	if age := a.now().Sub(v.At); age > staleAfter {
 		bad = append(bad, "no cycle has finished for "+span(age))
@@ -130,7 +141,7 @@ func (a *app) jobs(jobs []bridge.JobView, all bool) {
 			continue
 		}
 		t.add(j.Ref, j.Name, j.User, shortClass(string(j.Class)), shortPhase(j.Phase), strconv.Itoa(j.GPUs), a.ahead(j.LeaseUntil),
-			a.ahead(lastDeadline(j)), a.ahead(finish(j)), note(j))
+			a.ahead(j.LastDeadline()), a.ahead(finish(j)), note(j))
 	}
 	a.print(&t)
 	if hidden > 0 {
@@ -170,8 +181,6 @@ func finish(j bridge.JobView) time.Time {
 	}
 	return j.Forecast
 }
-
-func lastDeadline(j bridge.JobView) time.Time { return j.LastDeadline() }
 
 func (a *app) jobCommand() *cobra.Command {
 	return &cobra.Command{

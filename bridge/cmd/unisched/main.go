@@ -21,6 +21,7 @@ import (
 	"unisched/bridge"
 	"unisched/bridge/control"
 	"unisched/bridge/siteconfig"
+	"unisched/planner/milp"
 	"unisched/planner/milp/highs"
 )
 
@@ -29,7 +30,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, now: time.Now, zone: time.Local,
-		policy: newPolicy, release: releaseDead}
+		policy: newPolicy, release: releaseDead, logs: systemLog, solve: highs.New(highs.Options{})}
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
 
@@ -52,6 +53,8 @@ type app struct {
 
 	policy  func(siteconfig.Site, func() time.Time) bridge.Policy
 	release releaser
+	logs    func(context.Context) ([]byte, error) // the end of the daemon's log; nil: none
+	solve   milp.Solver                           // nil: check tries none
 
 	output, config, socket string // flags
 }
@@ -116,8 +119,8 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.socket, "socket", "", "control socket of the daemon (default $UNISCHED_SOCKET, else the configuration's)")
 	root.AddCommand(a.statusCommand(), a.jobsCommand(), a.jobCommand(), a.explainCommand(), a.whatIfCommand(), a.planCommand(), a.ganttCommand(), a.manCommand(), a.lintCommand(),
 		a.parseCommand(), a.releaseCommand(), a.orderCommand(bridge.OrderPause), a.orderCommand(bridge.OrderResume),
-		a.configCommand(), a.evalCommand(), a.reportCommand(), a.benchCommand(), a.simCommand(),
-		a.versionCommand())
+		a.checkCommand(), a.configCommand(), a.evalCommand(), a.reportCommand(), a.benchCommand(), a.simCommand(), a.replayCommand(),
+		a.eventsCommand(), a.debugCommand(), a.versionCommand(), a.manCommand())
 	return root
 }
 

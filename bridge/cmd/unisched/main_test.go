@@ -6,6 +6,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 
 	"unisched/bridge"
 	"unisched/bridge/control"
+	"unisched/bridge/events"
 	"unisched/bridge/siteconfig"
 	"unisched/planner"
 )
@@ -70,6 +73,7 @@ func TestScripts(t *testing.T) {
 			}
 			bad := view()
 			bad.Trouble, bad.At, bad.Suspect = "slurmrestd: connection refused", noon.Add(-5*time.Minute), "nodes dropped from 9 to 2"
+			bad.Standstills = []bridge.Standstill{{Partition: "gpu", Since: noon.Add(-time.Minute), Until: noon.Add(9 * time.Minute), Why: "job 9 ended as CANCELLED"}}
 			if err := serve(e, "c.sock", view(), true); err != nil {
 				return err
 			}
@@ -88,6 +92,13 @@ func serve(e *testscript.Env, name string, v *bridge.View, operator bool) error 
 	if err != nil {
 		return err
 	}
+	store, err := events.Open(filepath.Join(e.WorkDir, "events-of-"+name))
+	if err != nil {
+		return err
+	}
+	if err := store.Append(cannedEvents()...); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
@@ -100,9 +111,12 @@ func serve(e *testscript.Env, name string, v *bridge.View, operator bool) error 
 				return fmt.Sprintf("%s of job %d by %s: done", o.Kind, o.Job, o.By), nil
 			},
 			Operator: func(uint32) bool { return operator },
+			Mounts: map[string]http.Handler{events.Path: store.Handler(), "/metrics": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				io.WriteString(w, "unisched_slurm_up 1\n")
+			})},
 		}.Serve(ctx, l)
 	}()
-	e.Defer(func() { cancel(); <-done })
+	e.Defer(func() { cancel(); <-done; store.Close() })
 	return nil
 }
 

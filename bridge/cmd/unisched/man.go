@@ -2,105 +2,92 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// manCommand writes the man pages, one for each command, for whoever packs them. It is not shown in the help.
+// manCommand is what the packages are built with: the whole command line as one page of the manual.
 func (a *app) manCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "man DIR", Short: "Write the man pages", Args: cobra.ExactArgs(1), Hidden: true,
-		RunE: do(func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return err
-			}
-			return writePages(args[0], cmd.Root())
-		}),
-	}
+	return &cobra.Command{Use: "man", Short: "This command line as a page of the manual, in roff", Args: cobra.NoArgs, Hidden: true,
+		RunE: do(func(cmd *cobra.Command, _ []string) error { return manPage(a.out, cmd.Root(), version) })}
 }
 
-func writePages(dir string, c *cobra.Command) error {
-	if c.Hidden || c.Name() == "help" || c.IsAdditionalHelpTopicCommand() {
-		return nil
-	}
-	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
-	if err := os.WriteFile(filepath.Join(dir, name+".1"), []byte(manPage(c)), 0o644); err != nil {
-		return err
-	}
-	for _, sub := range c.Commands() {
-		if err := writePages(dir, sub); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// troff makes text harmless: a backslash, a leading dot or quote and a minus mean something to it.
-func troff(s string) string {
-	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
-	lines := strings.Split(s, "\n")
-	for i, l := range lines {
-		if strings.HasPrefix(l, ".") || strings.HasPrefix(l, "'") {
-			lines[i] = `\&` + l
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
-// manPage is the page of one command.
-func manPage(c *cobra.Command) string {
+// manPage writes unisched(1). Flags that all commands have are described once.
+func manPage(w io.Writer, root *cobra.Command, version string) error {
 	var b strings.Builder
-	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
-	fmt.Fprintf(&b, ".TH %s 1 \"\" \"UniSched\" \"User Commands\"\n", strings.ToUpper(troff(name)))
-	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", troff(name), troff(c.Short))
-	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", troff(c.UseLine()))
-	if long := c.Long; long != "" {
-		fmt.Fprintf(&b, ".SH DESCRIPTION\n%s\n", strings.ReplaceAll(troff(long), "\n\n", "\n.PP\n"))
+	fmt.Fprintf(&b, ".TH UNISCHED 1 \"\" \"%s\" \"UniSched for Slurm\"\n.SH NAME\nunisched \\- %s\n", roff(strings.ReplaceAll(version, `"`, "")), roff(lower(root.Short)))
+	b.WriteString(".SH SYNOPSIS\n.B unisched\n.I COMMAND\n.RI [ FLAGS ]\n.SH DESCRIPTION\n")
+	paragraphs(&b, root.Long)
+	b.WriteString(".SH COMMANDS\n")
+	commands(&b, root)
+	b.WriteString(".SH FLAGS OF EVERY COMMAND\n")
+	flags(&b, root.PersistentFlags())
+	b.WriteString(".SH ENVIRONMENT\n.TP\n.B UNISCHED_CONFIG\nconfiguration file\n.TP\n.B UNISCHED_SOCKET\ncontrol socket of the daemon\n" +
+		".SH FILES\n/etc/unisched/unisched.toml, /etc/unisched/conf.d/*.toml\n.SH SEE ALSO\n.BR unischedd (8),\n.BR unisched.toml (5),\n.BR unisched-node (8)\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func commands(b *strings.Builder, parent *cobra.Command) {
+	for _, c := range parent.Commands() {
+		if c.Hidden || c.Name() == "help" {
+			continue
+		}
+		if c.HasSubCommands() {
+			commands(b, c)
+			continue
+		}
+		fmt.Fprintf(b, ".SS %s\n", roff(c.UseLine()))
+		text := c.Long
+		if text == "" {
+			text = c.Short
+		}
+		paragraphs(b, text)
+		flags(b, c.NonInheritedFlags())
 	}
-	options := func(title string, set *pflag.FlagSet) {
-		first := true
-		set.VisitAll(func(f *pflag.Flag) {
-			if f.Hidden {
-				return
-			}
-			if first {
-				fmt.Fprintf(&b, ".SH %s\n", title)
-				first = false
-			}
-			kind, usage := pflag.UnquoteUsage(f)
-			b.WriteString(".TP\n.B ")
-			if f.Shorthand != "" {
-				fmt.Fprintf(&b, "\\-%s, ", f.Shorthand)
-			}
-			fmt.Fprintf(&b, "\\-\\-%s", troff(f.Name))
-			if kind != "" {
-				fmt.Fprintf(&b, " %s", troff(kind))
-			}
-			fmt.Fprintf(&b, "\n%s\n", troff(usage))
-		})
-	}
-	options("OPTIONS", c.NonInheritedFlags())
-	options("OPTIONS OF ALL COMMANDS", c.InheritedFlags())
-	if c.Example != "" {
-		fmt.Fprintf(&b, ".SH EXAMPLES\n.nf\n%s\n.fi\n", troff(c.Example))
-	}
-	var subs []string
-	for _, s := range c.Commands() {
-		if !s.Hidden && s.Name() != "help" {
-			subs = append(subs, fmt.Sprintf(".TP\n.BR %s (1)\n%s\n", troff(strings.ReplaceAll(s.CommandPath(), " ", "-")), troff(s.Short)))
+}
+
+func flags(b *strings.Builder, set *pflag.FlagSet) {
+	set.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		value, usage := pflag.UnquoteUsage(f)
+		fmt.Fprintf(b, ".TP\n.B \\-\\-%s", roff(f.Name))
+		if value != "" {
+			fmt.Fprintf(b, " %s", roff(value))
+		}
+		fmt.Fprintf(b, "\n%s\n", roff(usage))
+	})
+}
+
+// paragraphs writes text whose paragraphs are parted by empty lines, each line for itself.
+func paragraphs(b *strings.Builder, text string) {
+	for i, p := range strings.Split(strings.TrimSpace(text), "\n\n") {
+		if i > 0 {
+			b.WriteString(".PP\n")
+		}
+		for line := range strings.Lines(p) {
+			b.WriteString(roff(strings.TrimSuffix(line, "\n")) + "\n")
 		}
 	}
-	if subs != nil {
-		fmt.Fprintf(&b, ".SH COMMANDS\n%s", strings.Join(subs, ""))
+}
+
+// roff makes text plain for the formatter: no line is a request, no dash a hyphen.
+func roff(s string) string {
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "\n", " ").Replace(s)
+	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") {
+		s = `\&` + s
 	}
-	b.WriteString(".SH EXIT STATUS\n0 ok, 1 error, 2 infeasible or at risk, 3 degraded, 64 usage\n")
-	b.WriteString(".SH ENVIRONMENT\n.TP\n.B UNISCHED_SOCKET\nthe daemon's control socket\n.TP\n.B UNISCHED_CONFIG\nthe site's configuration file\n.TP\n.B NO_COLOR\nno colours, also on a terminal\n")
-	if c.HasParent() {
-		fmt.Fprintf(&b, ".SH SEE ALSO\n.BR %s (1)\n", troff(strings.ReplaceAll(c.Parent().CommandPath(), " ", "-")))
+	return s
+}
+
+func lower(s string) string {
+	if s == "" {
+		return s
 	}
-	return b.String()
+	return strings.ToLower(s[:1]) + s[1:]
 }

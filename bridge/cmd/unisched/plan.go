@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -68,6 +69,7 @@ func (a *app) dryRun(cmd *cobra.Command, file string, why bool, job planner.JobI
 		return a.json(p)
 	}
 	a.plan(p)
+	a.nodes(service(s))
 	return nil
 }
 
@@ -102,11 +104,44 @@ type explained struct {
 	Schema int                 `json:"schema_version"`
 	Plan   planner.Plan        `json:"plan"`
 	Jobs   []lease.Explanation `json:"jobs"`
+	// Nodes are those that do not take everybody at once: out of service, asleep, to be closed.
+	Nodes []planner.Node `json:"nodes,omitempty"`
+}
+
+// service lists the nodes that are not simply there.
+func service(s planner.Snapshot) []planner.Node {
+	var out []planner.Node
+	for _, n := range s.Nodes {
+		if !n.Usable || n.Wake > 0 || n.ClosesIn > 0 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// nodes shows them.
+func (a *app) nodes(nodes []planner.Node) {
+	if len(nodes) == 0 {
+		return
+	}
+	t := table{head: []string{"NODE", "GPUS", "NEW JOBS", "WHY"}, bound: []int{20, 4, 16, 36}, flex: 3}
+	for _, n := range nodes {
+		when, why := "no", n.Why
+		switch {
+		case !n.Usable:
+		case n.Wake > 0:
+			when = "in " + n.Wake.Round(time.Second).String()
+		default:
+			when, why = "end within "+n.ClosesIn.Round(time.Minute).String(), n.ClosedFor
+		}
+		t.add(n.Name, strconv.Itoa(n.GPUs), when, clean(why, false))
+	}
+	t.write(a.out)
 }
 
 // why tells for each job, or one, what the plan could have done with it.
 func (a *app) why(site siteconfig.Site, s planner.Snapshot, p planner.Plan, job planner.JobID) error {
-	doc := explained{Schema: 1, Plan: p}
+	doc := explained{Schema: 1, Plan: p, Nodes: service(s)}
 	for _, x := range lease.ExplainAll(s, p, site.Lease(a.now)) {
 		if job == 0 || x.Run.Job == job {
 			doc.Jobs = append(doc.Jobs, x)
@@ -147,6 +182,9 @@ func (a *app) why(site siteconfig.Site, s planner.Snapshot, p planner.Plan, job 
 			item(a.out, "To run now", "%s", need)
 		}
 		fmt.Fprintln(a.out)
+	}
+	if job == 0 {
+		a.nodes(doc.Nodes)
 	}
 	return nil
 }

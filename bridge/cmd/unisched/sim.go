@@ -42,8 +42,10 @@ type simFlags struct {
 	dataDir, out           string
 	parallel               int
 	quiet                  bool
+	shadow                 string
 	profile                string
-	set                    map[string]string // what was given on the command line
+	set, all               map[string]string // flags given on the command line, and all of them
+	names                  []string          // of those given, in order
 }
 
 // ablations are what --ablate knows.
@@ -61,8 +63,9 @@ func (a *app) simCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "sim", Short: "Play a trace under several policies in virtual time", Args: cobra.NoArgs, Long: simLong,
 		RunE: do(func(cmd *cobra.Command, _ []string) error {
-			f.set = map[string]string{}
-			cmd.Flags().Visit(func(x *pflag.Flag) { f.set[x.Name] = x.Value.String() })
+			f.set, f.all = map[string]string{}, map[string]string{}
+			cmd.LocalFlags().VisitAll(func(x *pflag.Flag) { f.all[x.Name] = x.Value.String() })
+			cmd.LocalFlags().Visit(func(x *pflag.Flag) { f.set[x.Name], f.names = x.Value.String(), append(f.names, x.Name) })
 			return a.simulate(cmd.Context(), f)
 		}),
 	}
@@ -93,6 +96,7 @@ func (a *app) simCommand() *cobra.Command {
 	s.Float64Var(&f.days, "days", 14, "days of a helios-like trace")
 	s.StringVar(&f.dataDir, "data-dir", "", "`folder` of side tables (default $UNISCHED_DATA, else ../shared/data)")
 	s.StringVar(&f.out, "out", "", "`folder` for figures, CSV and a manifest")
+	s.StringVar(&f.shadow, "shadow", "", "let plain Slurm decide and write the rounds of a daemon that only looks into `folder`, for unisched replay; one policy")
 	s.IntVar(&f.parallel, "parallel", 0, "policies at the same time (0: one per core)")
 	s.BoolVar(&f.quiet, "quiet", false, "no progress")
 	s.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to `file`")
@@ -139,6 +143,8 @@ func (f simFlags) check() error {
 		return simUsage("--noise %v is not within 0..1", f.noise)
 	case f.profileGPUs != 0 && f.profileGPUs != 2:
 		return simUsage("--profile-gpus %d: only 0 and 2", f.profileGPUs)
+	case f.shadow != "" && len(f.policies) != 1:
+		return simUsage("--shadow: one daemon looks, with one policy")
 	case len(f.policies) == 0:
 		return simUsage("--policy is empty")
 	}
@@ -171,6 +177,11 @@ func (a *app) simulate(ctx context.Context, f simFlags) error {
 		return err
 	}
 	a.simTold(f, jobs)
+	var stored *shadowRounds
+	if f.shadow != "" {
+		stored = &shadowRounds{dir: f.shadow}
+		cfg.Shadow, cfg.Seen = true, stored.keep
+	}
 	debug.SetGCPercent(400) // a run's working set is small and its garbage is not
 	debug.SetMemoryLimit(800 << 20)
 	if f.profile != "" {
@@ -187,6 +198,9 @@ func (a *app) simulate(ctx context.Context, f simFlags) error {
 	results, err := a.simAll(ctx, f, cfg, jobs.Jobs)
 	if err != nil {
 		return err
+	}
+	if stored != nil && stored.err != nil {
+		return stored.err
 	}
 	if err := a.simShow(f, jobs, results); err != nil {
 		return err

@@ -1,105 +1,97 @@
 package main
 
 import (
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"strconv"
+	"strings"
+	"time"
 
 	"unisched/bridge/sim"
+	"unisched/bridge/sim/report"
 	"unisched/bridge/sim/trace"
 )
 
-// simManifest says how the files of a folder came about, enough to make them again.
-type simManifest struct {
-	Schema   int               `json:"schema_version"`
-	Version  string            `json:"version"`
-	Revision string            `json:"revision"`
-	Go       string            `json:"go"`
-	Trace    simTraceDoc       `json:"trace"`
-	Workload string            `json:"workload"`
-	Flags    map[string]string `json:"flags"`
-	Hashes   map[string]string `json:"action_log_sha256"`
-}
-
-// simOut writes a folder: figures.json, jobs.csv and busy.csv with a row per policy and job or unit, manifest.json.
-func (a *app) simOut(f simFlags, t trace.Trace, doc simDoc, results []sim.Result) error {
-	if err := os.MkdirAll(f.out, 0o777); err != nil {
-		return fmt.Errorf("output folder: %w", err)
-	}
-	m := simManifest{Schema: 1, Version: version, Go: runtime.Version(), Trace: doc.Trace, Workload: f.workload, Flags: f.set, Hashes: map[string]string{}}
+// simOut writes the folder that --out names.
+func (a *app) simOut(f simFlags, t trace.Trace, results []sim.Result) error {
+	m := report.Manifest{Version: version, Go: runtime.Version(), Seed: f.seed, Flags: f.set, Config: f.all, Modules: map[string]string{}}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" || s.Key == "vcs.modified" && s.Value == "true" {
-				m.Revision += s.Value + " "
+			switch {
+			case s.Key == "vcs.revision":
+				m.Revision = s.Value
+			case s.Key == "vcs.modified" && s.Value == "true":
+				m.Revision += " modified"
+			}
+		}
+		for _, d := range info.Deps {
+			if strings.Contains(d.Path, "highs") || strings.Contains(d.Path, "gonum") {
+				m.Modules[d.Path] = d.Version
 			}
 		}
 	}
-	for _, r := range results {
-		m.Hashes[r.Name] = r.Hash
+	title := fmt.Sprintf("%s on %d × %d GPUs", filepath.Base(f.trace), f.nodes, f.perNode)
+	if f.workload != "asis" {
+		title += ", workload " + f.workload
 	}
-	for name, v := range map[string]any{"figures.json": doc, "manifest.json": m} {
-		b, err := json.MarshalIndent(v, "", "  ")
-		if err == nil {
-			err = os.WriteFile(filepath.Join(f.out, name), append(b, '\n'), 0o666)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	if err := writeCSV(filepath.Join(f.out, "jobs.csv"), jobRows(results)); err != nil {
-		return err
-	}
-	return writeCSV(filepath.Join(f.out, "busy.csv"), busyRows(results))
+	r := report.Report{Title: title, Results: results, Trace: f.traceDoc(t), Manifest: m, Command: f.again()}
+	return r.Write(f.out)
 }
 
-func writeCSV(name string, rows func(add func(...string))) error {
-	file, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	w := csv.NewWriter(file)
-	rows(func(fields ...string) { _ = w.Write(fields) })
-	w.Flush()
-	if err := w.Error(); err != nil {
-		file.Close()
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return file.Close()
-}
-
-func seconds(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
-
-func jobRows(results []sim.Result) func(func(...string)) {
-	return func(add func(...string)) {
-		add("policy", "job", "user", "account", "class", "gpus", "submit_s", "duration_s", "begin_s", "end_s", "miss", "tier_met", "preemptions", "held_gpu_s")
-		for _, r := range results {
-			for _, o := range r.Outcomes {
-				begin, end := "", ""
-				if o.Begin >= 0 {
-					begin = seconds(o.Begin.Seconds())
-				}
-				if o.End >= 0 {
-					end = seconds(o.End.Seconds())
-				}
-				add(r.Name, o.ID, o.User, o.Account, string(o.Class), strconv.Itoa(o.GPUs), seconds(o.Submit.Seconds()), seconds(o.Duration.Seconds()), begin, end,
-					strconv.FormatFloat(o.Miss, 'g', 6, 64), strconv.Itoa(o.Tier), strconv.Itoa(o.Preemptions), seconds(o.Held))
-			}
+// traceDoc says which jobs were played, and what was done to them.
+func (f simFlags) traceDoc(t trace.Trace) report.Trace {
+	d := report.Trace{File: filepath.Base(f.trace), Format: t.Format, SHA256: t.SHA256, Rows: t.Rows, Jobs: len(t.Jobs), Odd: t.Odd}
+	if n := len(t.Jobs); n > 0 {
+		d.Span = t.Jobs[n-1].Submit
+		if d.Span > 0 {
+			d.Load = t.GPUTime() / (d.Span.Seconds() * float64(f.nodes*f.perNode))
 		}
 	}
+	d.Steps = []string{"read as " + t.Format}
+	if f.cluster != "" {
+		d.Steps = append(d.Steps, "cluster "+f.cluster+" alone")
+	}
+	if f.from != "0" && f.from != "" || f.until != "" {
+		until := f.until
+		if until == "" {
+			until = "the end"
+		}
+		d.Steps = append(d.Steps, fmt.Sprintf("submitted from %s to %s", f.from, until))
+	}
+	switch f.workload {
+	case "asis", "":
+		d.Steps = append(d.Steps, "classes and deadlines as the trace has them, else best effort")
+	default:
+		d.Steps = append(d.Steps, fmt.Sprintf("classes, deadlines U[1.1, 2.0] x duration and stopping criteria generated for workload %s with seed %d", f.workload, f.seed))
+	}
+	d.Steps = append(d.Steps, "models by hash of seed and job where the trace names none")
+	if f.ablated("roundup") {
+		d.Steps = append(d.Steps, "GPU counts rounded up: 3 to 4, 5 to 7 to 8")
+	}
+	return d
 }
 
-func busyRows(results []sim.Result) func(func(...string)) {
-	return func(add func(...string)) {
-		add("policy", "from_s", "gpus_held")
-		for _, r := range results {
-			for i, v := range r.Busy {
-				add(r.Name, seconds(float64(i)*r.Unit.Seconds()), seconds(v))
-			}
+// again is the command line that makes the same figures: what was given, without where it came from and where it went.
+func (f simFlags) again() []string {
+	out := []string{"unisched", "sim"}
+	for _, name := range f.names {
+		if name == "out" || name == "quiet" || name == "parallel" || name == "cpuprofile" || name == "data-dir" || name == "output" {
+			continue
 		}
+		v := f.set[name]
+		if name == "trace" {
+			v = filepath.Base(v)
+		}
+		v = strings.TrimSuffix(strings.TrimPrefix(v, "["), "]")
+		if v == "true" {
+			out = append(out, "--"+name)
+			continue
+		}
+		if d, err := time.ParseDuration(v); err == nil {
+			v = d.String()
+		}
+		out = append(out, "--"+name, v)
 	}
+	return append(out, "--out", "out")
 }

@@ -16,6 +16,7 @@ import (
 
 	"unisched/bridge"
 	"unisched/bridge/sim"
+	"unisched/bridge/sim/report"
 	"unisched/bridge/sim/trace"
 	"unisched/planner/lease"
 	"unisched/planner/milp"
@@ -147,25 +148,17 @@ func (b *bar) end() {
 type simDoc struct {
 	Schema   int           `json:"schema_version"`
 	Policies []sim.Figures `json:"policies"`
-	Trace    simTraceDoc   `json:"trace"`
-}
-
-type simTraceDoc struct {
-	Format string      `json:"format"`
-	SHA256 string      `json:"sha256"`
-	Rows   int         `json:"rows"`
-	Jobs   int         `json:"jobs"`
-	Odd    []trace.Odd `json:"odd_rows"`
+	Trace    report.Trace  `json:"trace"`
 }
 
 // simShow writes the figures.
 func (a *app) simShow(f simFlags, t trace.Trace, results []sim.Result) error {
-	doc := simDoc{Schema: 1, Trace: simTraceDoc{t.Format, t.SHA256, t.Rows, len(t.Jobs), t.Odd}}
+	doc := simDoc{Schema: 1, Trace: f.traceDoc(t)}
 	for _, r := range results {
 		doc.Policies = append(doc.Policies, r.Figures)
 	}
 	if f.out != "" {
-		if err := a.simOut(f, t, doc, results); err != nil {
+		if err := a.simOut(f, t, results); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,21 @@ import (
 
 // serve wires the daemon and runs it until ctx ends.
 func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once bool) error {
-	j, found, err := journal.Open(site.Daemon.StateDir)
+	system, err := openSystemd(os.Getpid())
+	if err != nil {
+		log.Warn().Err(err).Msg("the service manager is not told anything")
+	}
+	defer system.close()
+	open := openJournal
+	if once {
+		open = func(context.Context, siteconfig.Site, zerolog.Logger, *systemd) (*journal.Journal, journal.Opened, error) {
+			return journal.Open(site.Daemon.StateDir)
+		}
+	}
+	j, found, err := open(ctx, site, log, system)
+	if err != nil && ctx.Err() != nil {
+		return nil // told to end while it stood by
+	}
 	if err != nil {
 		return err
 	}
@@ -41,14 +55,21 @@ func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once b
 	if found.TornBytes > 0 {
 		log.Warn().Int64("bytes", found.TornBytes).Msg("the journal's torn end was cut off")
 	}
-	cluster, err := slurm.New(site.Slurm.Options())
+	w := newWatch(site, log, system)
+	defer w.close()
+	options := site.Slurm.Options()
+	options.Begin = w.request
+	cluster, err := slurm.New(options)
 	if err != nil {
 		return err
 	}
+	if site.Bridge.Network, err = readTopology(site.TopologyFile); err != nil {
+		log.Warn().Err(err).Msg("the network is taken to be flat")
+	}
 	var listener *nodes.Listener
 	parts := bridge.Parts{
-		Cluster: cluster, Memory: j, Log: notes(log),
-		Policy: lease.New(site.Lease(time.Now), highs.New(highs.Options{})),
+		Cluster: cluster, Memory: j, Log: w.note,
+		Policy: lease.New(site.Lease(time.Now), w.pulse.solver(highs.New(highs.Options{}))),
 	}
 	if site.Daemon.Listen != "" && !once {
 		if listener, err = newListener(site.Daemon); err != nil {
@@ -60,15 +81,16 @@ func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once b
 	if err != nil {
 		return err
 	}
-	beat := withRounds(filepath.Join(site.Daemon.StateDir, "rounds"), body.View, heartbeat(site.Daemon.StateDir, log),
+	w.view, w.journal, w.listener = body.View, j.Size, listener
+	w.beat = withRounds(filepath.Join(site.Daemon.StateDir, "rounds"), body.View, heartbeat(site.Daemon.StateDir, log),
 		func(err error) { log.Warn().Err(err).Msg("a round could not be stored") })
 	if once {
 		now := wallClock()
 		err := body.Step(ctx, now)
-		beat(now, err)
+		w.done(now, err)
 		return err
 	}
-	d := daemon{site: site, log: log, body: body, listener: listener, done: beat}
+	d := daemon{site: site, log: log, body: body, listener: listener, watch: w, held: j.Held}
 	return d.run(ctx)
 }
 
@@ -78,7 +100,8 @@ type daemon struct {
 	log      zerolog.Logger
 	body     stepper
 	listener *nodes.Listener // nil: none
-	done     func(time.Time, error)
+	watch    *watch
+	held     func() error // whether the journal is still ours
 }
 
 // run opens the sockets, then runs loop and servers until ctx ends or a server fails. It returns when all of them have ended; the servers
@@ -105,7 +128,7 @@ func (d daemon) run(ctx context.Context) error {
 	if err != nil {
 		d.log.Warn().Err(err).Msg("some operators are unknown here and get no rights")
 	}
-	api := control.Server{View: d.body.View, Order: d.body.Order, Operator: func(uid uint32) bool { return operators[uid] }, Asker: newAsker(d.site)}
+	api := control.Server{View: d.body.View, Order: d.body.Order, Operator: func(uid uint32) bool { return operators[uid] }, Asker: newAsker(d.site), Mounts: d.watch.mounts()}
 	start("control socket", func() error { return api.Serve(servers, ctl) })
 	if err := d.startPage(servers, start, api); err != nil {
 		closeServers()
@@ -122,14 +145,47 @@ func (d daemon) run(ctx context.Context) error {
 		d.log.Info().Str("address", ln.Addr().String()).Bool("tls", cfg != nil).Msg("listening for node reports")
 		start("node listener", func() error { return d.listener.Serve(servers, ln, cfg) })
 	}
+	if err := d.serveMetrics(servers, start); err != nil {
+		closeServers()
+		group.Wait()
+		return err
+	}
+	group.Go(func() { d.watch.sender.Run(servers) })
+	group.Go(func() {
+		watchdog(servers, d.watch.system.period(), d.watch.pulse.alive, func() { d.watch.system.tell("WATCHDOG=1") }, d.log)
+	})
+	d.watch.system.tell("READY=1")
 	d.log.Info().Str("version", version).Str("stage", string(d.site.Bridge.Stage)).Dur("unit", d.site.Bridge.Unit).Msg("unischedd runs")
-	loop{body: d.body, poll: d.site.Bridge.Poll, done: d.done}.run(stopped)
+	done := func(began time.Time, err error) {
+		d.watch.done(began, err)
+		if held := d.held(); errors.Is(held, journal.ErrLocked) {
+			stop(fmt.Errorf("another instance has taken over: %w", held)) // and this one will stand by when it is started again
+		}
+	}
+	loop{body: d.body, poll: d.site.Bridge.Poll, done: done}.run(stopped)
+	d.watch.system.tell("STOPPING=1")
 	closeServers()
 	group.Wait()
 	if err := context.Cause(stopped); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	d.log.Info().Msg("unischedd ends; jobs that wait start by themselves when their delays end")
+	return nil
+}
+
+// serveMetrics opens the TCP address for Prometheus, if the site wants one.
+func (d daemon) serveMetrics(ctx context.Context, start func(what string, serve func() error)) error {
+	if d.site.Metrics.Listen == "" {
+		return nil
+	}
+	ln, err := net.Listen("tcp", d.site.Metrics.Listen)
+	if err != nil {
+		return fmt.Errorf("metrics.listen: %w", err)
+	}
+	srv := d.watch.metricsServer()
+	context.AfterFunc(ctx, func() { srv.Close() })
+	d.log.Info().Str("address", ln.Addr().String()).Msg("metrics for Prometheus")
+	start("metrics", func() error { return closed(srv.Serve(ln)) })
 	return nil
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -15,9 +16,13 @@ import (
 // stops the loop.
 const logLines = 4096
 
+// droppedLines counts what newLog's readers missed; there is one log in a process.
+var droppedLines atomic.Int64
+
 // newLog writes JSON lines to w. The function returned flushes and ends it.
 func newLog(w io.Writer, level string) (zerolog.Logger, func()) {
 	out := diode.NewWriter(w, logLines, 0, func(missed int) {
+		droppedLines.Add(int64(missed))
 		fmt.Fprintf(w, `{"level":"warn","message":"log lines dropped","lines":%d}`+"\n", missed)
 	})
 	zerolog.TimeFieldFormat = time.RFC3339Nano
@@ -41,10 +46,13 @@ func notes(log zerolog.Logger) func(time.Time, bridge.Note) {
 		}
 		e = e.Time("cycle", now).Str("what", n.What)
 		if n.Job != 0 {
-			e = e.Int64("job", int64(n.Job))
+			e = e.Int64("job_id", int64(n.Job))
 		}
 		if n.Plan != "" {
-			e = e.Str("plan", n.Plan)
+			e = e.Str("plan_id", n.Plan)
+		}
+		if n.Action != "" {
+			e = e.Str("action_id", n.Action).Str("kind", n.Kind).Str("outcome", string(n.Outcome))
 		}
 		e.Msg(n.Text)
 	}

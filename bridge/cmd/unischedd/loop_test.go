@@ -132,7 +132,7 @@ func TestLog(t *testing.T) {
 	say := notes(log)
 	at := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 	say(at, bridge.Note{Level: "debug", What: "hidden"})
-	say(at, bridge.Note{Level: "warn", What: "slurm-unreachable", Job: 12, Plan: "p1", Text: "quote \" and \x1b[31m\n"})
+	say(at, bridge.Note{Level: "warn", What: "refused", Job: 12, Plan: "p1", Action: "20261201T120000.000-1", Kind: "hold", Outcome: bridge.Refused, Text: "quote \" and \x1b[31m\n"})
 	end()
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	if len(lines) != 1 {
@@ -143,8 +143,8 @@ func TestLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(got, "time")
-	want := map[string]any{"level": "warn", "cycle": "2026-12-01T12:00:00Z", "what": "slurm-unreachable", "job": 12.0, "plan": "p1",
-		"message": "quote \" and \x1b[31m\n"}
+	want := map[string]any{"level": "warn", "cycle": "2026-12-01T12:00:00Z", "what": "refused", "job_id": 12.0, "plan_id": "p1",
+		"action_id": "20261201T120000.000-1", "kind": "hold", "outcome": "refused", "message": "quote \" and \x1b[31m\n"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

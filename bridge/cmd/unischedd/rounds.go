@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,26 +10,22 @@ import (
 	"time"
 
 	"unisched/bridge"
-	"unisched/planner"
+	"unisched/bridge/replay"
 )
 
-// What the folder of rounds may hold; the oldest go first.
+// What the folder of rounds may hold; the oldest go first. A week of rounds of five minutes, where they are small.
 const (
-	maxRounds     = 200
+	maxRounds     = 2100
 	maxRoundBytes = 256 << 20
 )
 
-// round is one stored round: what was seen and what was decided. `unisched plan --snapshot` reads it.
-type round struct {
-	Schema   int              `json:"schema_version"`
-	Snapshot planner.Snapshot `json:"snapshot"`
-	Plan     planner.Plan     `json:"plan"`
-}
-
-// rounds stores every new plan with its snapshot, so that a strange decision can be made again offline. It is for one goroutine.
+// rounds stores every new plan with its snapshot and the jobs that ended since the one before, so that a strange decision can be made again offline and
+// any policy be tried on what happened (`unisched replay`). It is for one goroutine.
 type rounds struct {
 	dir  string
-	last string // name of the round stored last
+	most int       // rounds kept; 0: maxRounds
+	last string    // name of the round stored last
+	at   time.Time // of the view that it was taken from
 }
 
 // keep stores the view's plan unless it is the one stored last.
@@ -37,25 +33,15 @@ func (r *rounds) keep(v *bridge.View) error {
 	if v == nil || v.LastPlan.ID == "" || !v.LastPlan.Now.Equal(v.Snapshot.Now) {
 		return nil
 	}
-	name := v.LastPlan.Now.UTC().Format("20060102T150405.000Z") + "-" + v.LastPlan.ID + ".json"
-	if name == r.last || strings.ContainsAny(v.LastPlan.ID, "/\x00") {
+	x := replay.Round{Schema: 1, Snapshot: v.Snapshot, Plan: v.LastPlan, Ended: replay.EndedSince(v, r.at)}
+	name := x.Name()
+	if name == "" || name == r.last {
 		return nil
 	}
-	raw, err := json.Marshal(round{Schema: 1, Snapshot: v.Snapshot, Plan: v.LastPlan})
-	if err != nil {
-		return fmt.Errorf("round %s: %w", name, err)
+	if err := x.Store(r.dir); err != nil {
+		return err
 	}
-	if err := os.MkdirAll(r.dir, 0o700); err != nil {
-		return fmt.Errorf("rounds: %w", err)
-	}
-	path := filepath.Join(r.dir, name)
-	if err := os.WriteFile(path+".tmp", append(raw, '\n'), 0o600); err != nil {
-		return fmt.Errorf("rounds: %w", err)
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
-		return fmt.Errorf("rounds: %w", err)
-	}
-	r.last = name
+	r.last, r.at = name, v.At
 	return r.rotate()
 }
 
@@ -77,7 +63,7 @@ func (r *rounds) rotate() error {
 			kept, bytes = kept+1, bytes+info.Size()
 		}
 		half := strings.HasSuffix(e.Name(), ".json.tmp")
-		if half || ours && kept > 1 && (kept > maxRounds || bytes > maxRoundBytes) {
+		if half || ours && kept > 1 && (kept > cmp.Or(r.most, maxRounds) || bytes > maxRoundBytes) {
 			if err := os.Remove(filepath.Join(r.dir, e.Name())); err != nil {
 				return fmt.Errorf("rounds: %w", err)
 			}

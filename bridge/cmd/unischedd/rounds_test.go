@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"unisched/bridge"
+	"unisched/bridge/replay"
 	"unisched/planner"
 )
 
@@ -24,11 +25,12 @@ func roundView(k int) *bridge.View {
 // TestRounds: each plan is stored once, the newest 200 stay, half-written files go, foreign files stay.
 func TestRounds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "rounds")
-	r := &rounds{dir: dir}
+	const most = 200
+	r := &rounds{dir: dir, most: most}
 	if err := r.keep(nil); err != nil {
 		t.Fatal(err)
 	}
-	for k := range maxRounds + 5 {
+	for k := range most + 5 {
 		for range 2 { // a cycle without a new plan
 			if err := r.keep(roundView(k)); err != nil {
 				t.Fatal(err)
@@ -43,7 +45,7 @@ func TestRounds(t *testing.T) {
 		}
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != maxRounds+1 {
+	if err != nil || len(entries) != most+1 {
 		t.Fatalf("%d files, error %v", len(entries), err)
 	}
 	first, last := entries[0].Name(), entries[len(entries)-2].Name()
@@ -51,12 +53,12 @@ func TestRounds(t *testing.T) {
 		t.Errorf("oldest %s, last %s", first, entries[len(entries)-1].Name())
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, last))
-	var got round
+	var got replay.Round
 	if err := errors.Join(err, json.Unmarshal(raw, &got)); err != nil {
 		t.Fatal(err)
 	}
-	want := roundView(maxRounds + 4)
-	if d := cmp.Diff(round{1, want.Snapshot, want.LastPlan}, got); d != "" {
+	want := roundView(most + 4)
+	if d := cmp.Diff(replay.Round{Schema: 1, Snapshot: want.Snapshot, Plan: want.LastPlan}, got); d != "" {
 		t.Error(d)
 	}
 	if fi, err := os.Stat(filepath.Join(dir, last)); err != nil || fi.Mode().Perm() != 0o600 {

@@ -3,10 +3,15 @@
 # host. It lives outside the repository and is named by a hash of what goes into it, so that a change makes a new one.
 
 # What goes into every base root. numpy and scikit-learn (with its digits data) are for the example jobs.
+# UNISCHED_CLUSTER_EXTRA names more Debian packages (python3-torch for the PyTorch example): another base root.
+read -ra EXTRA <<<"${UNISCHED_CLUSTER_EXTRA:-}"
+for package in "${EXTRA[@]}"; do
+	[[ $package =~ ^[a-z0-9][a-z0-9.+-]*$ ]] || die "UNISCHED_CLUSTER_EXTRA holds '$package', which is no package name"
+done
 readonly PACKAGES=(
 	slurmctld slurmd slurmrestd slurm-client munge slurm-wlm-basic-plugins slurm-wlm-jwt-plugin
 	slurmdbd slurm-wlm-mysql-plugin mariadb-server
-	iproute2 procps python3 python3-numpy python3-sklearn
+	iproute2 procps python3 python3-numpy python3-sklearn "${EXTRA[@]}"
 )
 
 # Login names and their fixed ids. `slurmrest` runs slurmrestd, which refuses root and SlurmUser; `unisched` is the

@@ -72,7 +72,8 @@ make_root() {
 }
 
 configure() {
-	printf '127.0.0.1 localhost %s\n' "$(cat /proc/sys/kernel/hostname)" >"$ROOT/etc/hosts"
+	# Multi-node jobs find each other by the names of the nodes.
+	printf '127.0.0.1 localhost %s %s\n' "$(cat /proc/sys/kernel/hostname)" "$(seq -s ' ' -f 'n%g' "$NODES")" >"$ROOT/etc/hosts"
 	make_state_dirs "$ROOT"
 	seq -f "$ROOT/var/spool/slurmd.n%g" "$NODES" | xargs mkdir -p
 	write_keys "$ROOT"

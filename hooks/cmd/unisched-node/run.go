@@ -20,7 +20,7 @@ import (
 
 const runUsage = `usage: unisched-node run [flags] [--] CMD [ARG]...
 
-Starts CMD in a process group of its own, passes the scheduler's signal on to it, and when CMD then ends with status 0
+Starts CMD in a process group of its own, passes the scheduler's signal on to it (--forward), and when CMD then ends with status 0
 or the agreed code, exits with the agreed code, upon which Slurm requeues the job. A CMD that ends by itself keeps its
 status (128+n when a signal killed it). Works without a node service: then it writes no progress lines.
 `
@@ -36,7 +36,7 @@ type sidecar struct {
 	signals    map[os.Signal]string // what asks for a checkpoint
 	exit       int
 	proof      string // --checkpoint-file
-	group      bool
+	forward    string // group, child or tree
 	readyAfter time.Duration
 	grace      time.Duration // how long after the signal an exit with 0 is an answer to it without proof
 
@@ -64,7 +64,7 @@ func (s *sidecar) flags() (argv []string, code int) {
 	names := fl.String("signal", envOr(s.getenv, "UNISCHED_SIGNAL", "USR1,USR2,TERM"), "`names` of the signals that ask for a checkpoint")
 	exit := fl.Int("exit", 0, "`code` to exit with after a checkpoint (default $UNISCHED_EXIT, else 99)")
 	fl.StringVar(&s.proof, "checkpoint-file", "", "`file` or directory whose change proves that CMD saved a checkpoint")
-	forward := fl.String("forward", "group", "pass the signal to the `group` of CMD, or to the child alone (group|child)")
+	forward := fl.String("forward", "group", "pass the signal to the group of CMD, to the child alone, or to the tree of all its descendants, for launchers that\nstart workers in sessions of their own (`group`|child|tree)")
 	fl.DurationVar(&s.readyAfter, "ready-after", 0, "write the ready line this long after the start, if CMD did not (0: never)")
 	fl.DurationVar(&s.grace, "grace", 10*time.Minute, "an exit with 0 later than this after the signal means that CMD has finished, unless a checkpoint was saved")
 	if err := fl.Parse(s.args); err != nil {
@@ -90,11 +90,11 @@ func (s *sidecar) flags() (argv []string, code int) {
 	if *exit == 0 {
 		*exit, _ = strconv.Atoi(envOr(s.getenv, "UNISCHED_EXIT", "99"))
 	}
-	if *exit < 1 || *exit > 255 || (*forward != "group" && *forward != "child") || fl.NArg() == 0 {
-		s.warn("run: want a code of 1 to 255, --forward group or child, and a command")
+	if *exit < 1 || *exit > 255 || (*forward != "group" && *forward != "child" && *forward != "tree") || fl.NArg() == 0 {
+		s.warn("run: want a code of 1 to 255, --forward group, child or tree, and a command")
 		return nil, exitUsage
 	}
-	s.exit, s.group = *exit, *forward == "group"
+	s.exit, s.forward = *exit, *forward
 	return fl.Args(), exitOK
 }
 
@@ -157,11 +157,17 @@ func (s *sidecar) pass(sig os.Signal, pid int) {
 		}
 		s.tell(progress.Line{Kind: progress.Signal, Signal: name})
 	}
-	if s.group {
-		pid = -pid
+	to := []int{pid}
+	switch s.forward {
+	case "group":
+		to[0] = -pid
+	case "tree":
+		to = tree("/proc", pid)
 	}
-	if err := syscall.Kill(pid, sig.(syscall.Signal)); err != nil && err != syscall.ESRCH {
-		s.warn("run: pass on %v: %v", sig, err)
+	for _, pid := range to {
+		if err := syscall.Kill(pid, sig.(syscall.Signal)); err != nil && err != syscall.ESRCH {
+			s.warn("run: pass on %v: %v", sig, err)
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ const (
 	backoffMax         = 30 * time.Second
 	resyncEvery        = 10 * time.Second // a daemon that always asks for a resync gets one this often
 	sweepEvery         = 10 * time.Minute
+	helloEvery         = time.Minute // a watcher without news says that it is there
 )
 
 // watcher tails the progress files of one base directory. All of its state is in memory: after its own restart it
@@ -38,7 +39,8 @@ type watcher struct {
 	turn   int // which run comes first, so that a chatty one cannot keep others waiting
 	resync time.Time
 	swept  time.Time
-	said   string // the last problem told, to tell it once
+	sent   time.Time // the last report that was delivered
+	said   string    // the last problem told, to tell it once
 }
 
 // tail is what the watcher knows of one run.
@@ -101,7 +103,11 @@ func newWatcher(base, node string, keep time.Duration, send func(context.Context
 func (w *watcher) loop(ctx context.Context, interval time.Duration) {
 	pause := interval
 	for {
-		err := w.round(ctx, time.Now())
+		now := time.Now()
+		err := w.round(ctx, now)
+		if err == nil {
+			err = w.hello(ctx, now)
+		}
 		if err != nil && ctx.Err() == nil {
 			pause = min(pause*2, max(backoffMax, interval))
 		} else {
@@ -162,6 +168,27 @@ func (w *watcher) round(ctx context.Context, now time.Time) error {
 	return sendErr
 }
 
+// hello sends an empty report when nothing was sent for a while: the daemon learns that this watcher is there, and of which version it is.
+func (w *watcher) hello(ctx context.Context, now time.Time) error {
+	if now.Sub(w.sent) < helloEvery {
+		return nil
+	}
+	w.seq++
+	r := progress.Report{SchemaVersion: progress.SchemaVersion, Node: w.node, Instance: w.instance, Seq: w.seq, Sent: now.UTC(), Version: version(), Jobs: []progress.JobReport{}}
+	body, err := r.Encode()
+	if err != nil {
+		return err
+	}
+	resync, err := w.send(ctx, body)
+	if resync {
+		w.rewind(now)
+	}
+	if err == nil {
+		w.sent = now
+	}
+	return err
+}
+
 // follow makes w.runs what scan found: new runs from their beginning, vanished ones forgotten.
 func (w *watcher) follow(jobs []jobDir, now time.Time) {
 	found := map[runKey]bool{}
@@ -213,6 +240,9 @@ func (w *watcher) deliver(ctx context.Context, now time.Time) error {
 		for t, b := range taken {
 			t.pos, t.live = b.next, !b.more
 		}
+		if err == nil {
+			w.sent = now
+		}
 		if refused { // the same report would be refused for ever: tell it and go on
 			return err
 		}
@@ -246,7 +276,7 @@ func longAgo(ended, now time.Time) bool {
 // collect reads new lines of the runs, in turn, until a report is full. Nothing is taken off a run before the report
 // is delivered.
 func (w *watcher) collect(now time.Time) (progress.Report, map[*tail]batch, bool) {
-	r := progress.Report{SchemaVersion: progress.SchemaVersion, Node: w.node, Instance: w.instance, Sent: now.UTC()}
+	r := progress.Report{SchemaVersion: progress.SchemaVersion, Node: w.node, Instance: w.instance, Sent: now.UTC(), Version: version()}
 	taken, more, room := map[*tail]batch{}, false, linesBudget
 	order := w.order()
 	for i, t := range order {

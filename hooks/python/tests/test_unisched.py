@@ -169,6 +169,12 @@ class Loop(Base):
         self.assertEqual(self.lines(), [])
         self.assertTrue(os.path.exists(path))
 
+    def test_workers_of_one_torchrun_go_by_RANK(self):
+        os.environ.update(SLURM_PROCID="0", RANK="1")
+        self.assertEqual(self.run_().rank, 1)
+        del os.environ["RANK"]
+        self.assertEqual(self.run_().rank, 0)
+
     def test_agree_is_called_the_same_number_of_times_on_every_rank(self):
         counts = []
         for asked in (False, True):

@@ -2,6 +2,7 @@ package highs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,43 +20,59 @@ func MaybeChild() {
 	}
 }
 
-// Main is the child: it reads a request from standard input, solves it and writes the answer to standard output. It
-// always exits: 0 with a whole answer, 3 when the parent went away, 2 otherwise.
+// Main is the child: it reads requests from standard input, one after the other, solves each and writes the answer to standard output. It never
+// returns, but exits: 0 after an answer that says so, 3 when the parent went away, 2 otherwise.
 func Main() {
-	payload, err := readFrame(os.Stdin, requestMagic, maxRequest)
-	if err != nil {
-		fail("request", err)
-	}
-	q, err := decodeRequest(payload)
-	if err != nil {
-		fail("request", err)
-	}
+	requests := make(chan []byte)
 	go func() { // standard input ends when the parent does
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		abandon()
+		for {
+			payload, err := readFrame(os.Stdin, requestMagic, maxRequest)
+			switch {
+			case errors.Is(err, io.EOF):
+				os.Exit(3)
+			case err != nil:
+				fail("request", err)
+			}
+			requests <- payload
+		}
 	}()
-	// Should the parent be stopped, nobody kills us.
-	time.AfterFunc(4*q.Time+10*time.Second, abandon)
 	runtime.LockOSThread() // niceness belongs to the thread that solves
-	if err := restrict(q); err != nil {
+	first, err := dataBytes()
+	if err != nil {
 		fail("limits", err)
 	}
-	if _, err := os.Stdout.Write(encodeAnswer(solve(q))); err != nil {
-		fail("answer", err)
+	for begun, garbage := false, 0; ; begun = true {
+		q, err := decodeRequest(<-requests)
+		if err != nil {
+			fail("request", err)
+		}
+		// Should the parent be stopped, nobody kills us.
+		watchdog := time.AfterFunc(4*q.Time+10*time.Second, func() { os.Exit(3) })
+		used, err := restrict(q, begun)
+		if err != nil {
+			fail("limits", err)
+		}
+		a := solve(q)
+		a.Asked, a.Leaves = q.Asked, used > first+maxGrowth
+		if _, err := os.Stdout.Write(encodeAnswer(a)); err != nil {
+			fail("answer", err)
+		}
+		if a.Leaves {
+			os.Exit(0)
+		}
+		watchdog.Stop()
+		if garbage += len(q.Model.Index) + q.Model.Cols(); garbage > maxGarbage {
+			runtime.GC() // the solver's memory is freed by finalizers, and the collector does not know of it
+			garbage = 0
+		}
 	}
-	os.Exit(0)
 }
 
-// abandon ends a child for which nobody waits any more, and removes the folder that its parent made for it.
-func abandon() {
-	dir, err := os.Getwd()
-	_ = os.Remove(incumbentFile)
-	_ = os.Remove(logFile)
-	if err == nil {
-		_ = os.Remove(dir) // only ever an empty folder
-	}
-	os.Exit(3)
-}
+// A child that holds so much more data than at its start leaves after its answer, so that memory is bounded whatever the solver keeps.
+const maxGrowth = 192 << 20
+
+// maxGarbage is the number of coefficients and columns of models solved after which their memory is freed.
+const maxGarbage = 100_000
 
 func fail(what string, err error) {
 	fmt.Fprintf(os.Stderr, "solver child: %s: %v\n", what, err)
@@ -65,37 +82,49 @@ func fail(what string, err error) {
 // restrict limits this process before it solves: data memory (what is there already plus the allowance; address
 // space would count the reservations of the Go runtime), file sizes, no core dumps, and the kernel is told to take
 // the solver first when memory runs out.
-func restrict(q request) error {
-	used, err := dataBytes()
-	if err != nil {
-		return err
+//
+// Before later requests (again) only the data limit is set anew. It returns the data in use.
+func restrict(q request, again bool) (used uint64, err error) {
+	if used, err = dataBytes(); err != nil {
+		return 0, err
+	}
+	allowed := used + uint64(q.MemoryMB)<<20
+	if again {
+		return used, limit(syscall.RLIMIT_DATA, allowed)
 	}
 	for _, l := range []struct {
 		resource int
 		value    uint64
 	}{
-		{syscall.RLIMIT_DATA, used + uint64(q.MemoryMB)<<20},
+		{syscall.RLIMIT_DATA, allowed},
 		{syscall.RLIMIT_FSIZE, maxRemains},
 		{syscall.RLIMIT_CORE, 0},
 	} {
-		var now syscall.Rlimit
-		if err := syscall.Getrlimit(l.resource, &now); err != nil {
-			return fmt.Errorf("limit %d: %w", l.resource, err)
-		}
-		v := min(l.value, now.Max)
-		if err := syscall.Setrlimit(l.resource, &syscall.Rlimit{Cur: v, Max: v}); err != nil {
-			return fmt.Errorf("limit %d: %w", l.resource, err)
+		if err := limit(l.resource, l.value); err != nil {
+			return 0, err
 		}
 	}
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("800"), 0) // a courtesy: some sandboxes forbid it
 	if q.Nice != 0 {
 		cur, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0) // the system call answers 20 - niceness
 		if err != nil {
-			return fmt.Errorf("niceness: %w", err)
+			return 0, fmt.Errorf("niceness: %w", err)
 		}
 		if err := syscall.Setpriority(syscall.PRIO_PROCESS, 0, 20-cur+q.Nice); err != nil {
-			return fmt.Errorf("niceness: %w", err)
+			return 0, fmt.Errorf("niceness: %w", err)
 		}
+	}
+	return used, nil
+}
+
+// limit sets a soft limit, as far as the hard one allows.
+func limit(resource int, value uint64) error {
+	var now syscall.Rlimit
+	if err := syscall.Getrlimit(resource, &now); err != nil {
+		return fmt.Errorf("limit %d: %w", resource, err)
+	}
+	if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: min(value, now.Max), Max: now.Max}); err != nil {
+		return fmt.Errorf("limit %d: %w", resource, err)
 	}
 	return nil
 }

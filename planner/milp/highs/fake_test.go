@@ -64,6 +64,9 @@ var fakeAnswers = map[string]answer{
 }
 
 func fakeChild(mode string) {
+	if then, ok := strings.CutPrefix(mode, "again "); ok {
+		secondThought(then)
+	}
 	signal.Ignore(syscall.SIGTERM)
 	mode, withIncumbents := strings.CutSuffix(mode, " with incumbents")
 	if withIncumbents {
@@ -71,7 +74,12 @@ func fakeChild(mode string) {
 			panic(err)
 		}
 	}
-	whole := encodeAnswer(fakeAnswers["optimal"])
+	fake := func(name string) []byte {
+		a := fakeAnswers[name]
+		a.Asked = 1
+		return encodeAnswer(a)
+	}
+	whole := fake("optimal")
 	switch mode {
 	case "hang":
 		for {
@@ -108,7 +116,7 @@ func fakeChild(mode string) {
 			panic(err)
 		}
 	default:
-		_, _ = os.Stdout.Write(encodeAnswer(fakeAnswers[mode]))
+		_, _ = os.Stdout.Write(fake(mode))
 	}
 	os.Exit(0)
 }

@@ -9,17 +9,30 @@ import (
 )
 
 // judge turns what a child said and left behind into a solution that was checked, or into a typed error. The answer
-// comes first, whatever became of the process afterwards, then the saved incumbents, newest first.
-func judge(m *milp.Model, lim milp.Limits, fate fate, left remains) (milp.Solution, error) {
+// comes first, whatever became of the process afterwards, then the saved incumbents, newest first. It also tells whether the child may be asked
+// again: one whose word was good and whose search ended as it should.
+func judge(m *milp.Model, lim milp.Limits, fate fate, leftovers func() remains) (sol milp.Solution, again bool, err error) {
 	ans, cause := decodeAnswer(fate.output, m.Cols())
-	status := milp.Failed
-	switch {
-	case cause == nil && ans.X != nil:
+	if cause == nil && ans.Asked != fate.asked {
+		ans, cause = answer{}, fmt.Errorf("%w: the answer to another request", errFrame)
+	}
+	if cause == nil && ans.X != nil {
 		x, err := clean(m, ans.X)
 		if err == nil {
-			return settle(m, lim, milp.Solution{Status: ans.Status, X: x, Bound: ans.Bound, Note: ans.Note}), nil
+			sol := settle(m, lim, milp.Solution{Status: ans.Status, X: x, Bound: ans.Bound, Note: ans.Note})
+			return sol, sol.Status == milp.Optimal && !ans.Leaves, nil
 		}
 		cause = fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	sol, err = salvage(m, lim, fate, ans, cause, leftovers())
+	return sol, false, err
+}
+
+// salvage judges without an answer's vector: cause says why that is no use, nil that there is none.
+func salvage(m *milp.Model, lim milp.Limits, fate fate, ans answer, cause error, left remains) (milp.Solution, error) {
+	status := milp.Failed
+	switch {
+	case errors.Is(cause, ErrInvalid):
 	case cause == nil && ans.Status == milp.Infeasible:
 		cause = ErrInfeasible
 	case cause == nil && left.status == milp.TimeLimit, cause == nil && left.status == milp.NodeLimit:

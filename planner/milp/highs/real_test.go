@@ -251,11 +251,42 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// BenchmarkSpawn measures a whole call on a model of one column: the cost of a cold process.
-func BenchmarkSpawn(b *testing.B) {
+// TestHistoryDoesNotCount: a model has the same answer, to the last bit, whatever the child solved before, so that a replayed round is the same round.
+func TestHistoryDoesNotCount(t *testing.T) {
+	var models []*milp.Model
+	for k := range 12 {
+		models = append(models, hard(20+4*k, 2+k%3))
+	}
+	lim := milp.Limits{Time: time.Minute, Gap: 1e-3, Nodes: 100}
+	seasoned := New(Options{TempDir: t.TempDir()})
+	for round := range 2 {
+		for k, m := range models {
+			lim.Relax = k%3 == round
+			fresh, err1 := New(Options{TempDir: t.TempDir()})(context.Background(), m, lim)
+			again, err2 := seasoned(context.Background(), m, lim)
+			if err := errors.Join(err1, err2); err != nil {
+				t.Fatal(err)
+			}
+			fresh.Wall, again.Wall = 0, 0
+			if d := cmp.Diff(fresh, again); d != "" {
+				t.Errorf("model %d (-fresh +seasoned):\n%s", k, d)
+			}
+		}
+	}
+}
+
+// BenchmarkTiny measures a whole call on a model of one column: the cost of asking; with a cold process besides.
+func BenchmarkTiny(b *testing.B) {
 	m := &milp.Model{}
 	m.AddCol(1, 0, 1, true)
-	benchmark(b, m, exact)
+	b.Run("warm", func(b *testing.B) { benchmark(b, m, exact) })
+	b.Run("cold", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := New(Options{TempDir: b.TempDir()})(context.Background(), m, exact); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
 
 func BenchmarkKnapsack(b *testing.B) {

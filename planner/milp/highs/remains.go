@@ -5,23 +5,21 @@ import (
 	"errors"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"unisched/planner/milp"
 )
 
-// Files that HiGHS writes into the folder of a solve.
+// Files that HiGHS writes during a solve, as the child finds them.
 const (
-	incumbentFile = "incumbents.txt"
-	logFile       = "highs.log"
+	incumbentFile = "/proc/self/fd/3"
+	logFile       = "/proc/self/fd/4"
 	// maxRemains bounds what is read of, and written to, either file.
 	maxRemains = 256 << 20
 )
 
-// remains is what a child left in its folder; a dead one as well as one that ended well.
+// remains is what a child left in its files; a dead one as well as one that ended well.
 type remains struct {
 	incumbents [][]float64 // whole ones, newest first, at most keepIncumbents
 	bound      float64     // the best dual bound of the log, +Inf when there is none
@@ -30,23 +28,16 @@ type remains struct {
 
 const keepIncumbents = 3
 
-func readRemains(dir string, cols int) remains {
-	var left remains
-	_ = withFile(filepath.Join(dir, incumbentFile), func(r *bufio.Reader) { left.incumbents = readIncumbents(r, cols) })
-	left.bound = math.Inf(1)
-	_ = withFile(filepath.Join(dir, logFile), func(r *bufio.Reader) { left.bound, left.status = readLog(r) })
+// readRemains reads the files of a child that no longer runs or does nothing.
+func readRemains(incumbents, log io.ReaderAt, cols int) remains {
+	left := remains{incumbents: readIncumbents(fromStart(incumbents), cols)}
+	left.bound, left.status = readLog(fromStart(log))
 	return left
 }
 
-// withFile runs f over the first maxRemains bytes of a file. A file that is not there was never written.
-func withFile(name string, f func(*bufio.Reader)) error {
-	file, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	f(bufio.NewReaderSize(io.LimitReader(file, maxRemains), 1<<16))
-	return nil
+// fromStart reads the first maxRemains bytes of a file.
+func fromStart(f io.ReaderAt) *bufio.Reader {
+	return bufio.NewReaderSize(io.NewSectionReader(f, 0, maxRemains), 1<<16)
 }
 
 // readLine returns the next line that ends in a newline; a torn or overlong one ends the file.

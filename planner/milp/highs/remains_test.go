@@ -121,7 +121,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		// The checksum would stop nearly everything, so the payload is sealed again.
 		for _, out := range [][]byte{frame, seal(answerMagic, frame)} {
-			sol, err := judge(m, milp.Limits{}, fate{output: out}, remains{bound: math.Inf(1)})
+			sol, _, err := judge(m, milp.Limits{}, fate{output: out}, func() remains { return remains{bound: math.Inf(1)} })
 			if (sol.X == nil) != (err != nil) {
 				t.Errorf("solution %v with error %v", sol, err)
 			}

@@ -12,10 +12,6 @@ package highs
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math"
-	"os"
-	"path/filepath"
 	"time"
 
 	"unisched/planner/milp"
@@ -61,12 +57,17 @@ type Options struct {
 	KillFactor float64
 	// Nice is added to the niceness of the child; default 0.
 	Nice int
+	// Once gives every solve a child of its own, so that what it used is on this process's account for finished children when the solve returns.
+	Once bool
 
 	env       []string      // tests: more environment for the child
 	childTime time.Duration // tests: the limit told to the child instead of Limits.Time
 }
 
-// New returns a milp.Solver that runs HiGHS in one child process per call. The solver may be called concurrently.
+// New returns a milp.Solver that runs HiGHS in a child process, which it asks again and again as long as all goes well: a solve that ended in
+// anything but a checked optimum ends the child as well, and the next call starts another. The solver may be called concurrently; each call then has
+// a child of its own. What a call returns does not depend on the calls before it. When the solver is no longer referenced, or the process ends, its
+// children leave by themselves.
 //
 // Defaults of zero limits: 2 s, gap 0.001, no node limit, 4 GiB. Its errors wrap one of the errors above, or
 // milp.ErrModel for a malformed model. The solution returned with an error has no X but may have a Bound.
@@ -74,9 +75,10 @@ func New(o Options) milp.Solver {
 	if o.KillFactor < 1 {
 		o.KillFactor = defaultKill
 	}
+	p := &pool{Options: o}
 	return func(ctx context.Context, m *milp.Model, lim milp.Limits) (milp.Solution, error) {
 		start := time.Now()
-		sol, err := o.solve(ctx, m, withDefaults(lim))
+		sol, err := p.solve(ctx, m, withDefaults(lim))
 		sol.Wall = time.Since(start)
 		return sol, err
 	}
@@ -93,63 +95,4 @@ func withDefaults(lim milp.Limits) milp.Limits {
 		lim.MemoryMB = defaultMemoryMB
 	}
 	return lim
-}
-
-// solve runs one child in a folder of its own and judges what it left.
-func (o Options) solve(ctx context.Context, m *milp.Model, lim milp.Limits) (milp.Solution, error) {
-	none := milp.Solution{Bound: math.Inf(1)}
-	if err := m.Validate(); err != nil {
-		return none, fmt.Errorf("highs: %w", err)
-	}
-	if m.Cols() == 0 { // the binding panics on it
-		return milp.Solution{Status: milp.Optimal, X: []float64{}}, nil
-	}
-	if !available && o.Exe == "" {
-		return none, fmt.Errorf("highs: %w", ErrUnavailable)
-	}
-	exe, err := o.executable()
-	if err != nil {
-		return none, fmt.Errorf("highs: executable: %w", err)
-	}
-	dir, err := os.MkdirTemp(o.TempDir, "unisched-solve-")
-	if err != nil {
-		return none, fmt.Errorf("highs: folder: %w", err)
-	}
-	defer os.RemoveAll(dir)
-
-	told := lim
-	if o.childTime > 0 {
-		told.Time = o.childTime
-	}
-	req := request{Limits: told, Nice: o.Nice, Model: m}
-	fate := run(ctx, process{
-		exe: exe, dir: dir, env: o.env,
-		deadline: max(time.Duration(o.KillFactor*float64(lim.Time)), lim.Time+killSlack),
-		input:    encodeRequest(req), maxOutput: maxAnswer(m.Cols()),
-	})
-	if fate.startErr != nil {
-		if ctx.Err() != nil {
-			return none, fmt.Errorf("highs: %w: %w", ErrKilled, ctx.Err())
-		}
-		return none, fmt.Errorf("highs: start: %w: %w", ErrCrashed, fate.startErr)
-	}
-	target := m
-	if lim.Relax {
-		relaxed := *m
-		relaxed.Int = make([]bool, m.Cols())
-		target = &relaxed
-	}
-	sol, err := judge(target, lim, fate, readRemains(dir, m.Cols()))
-	if err != nil {
-		return sol, fmt.Errorf("highs: %w", err)
-	}
-	return sol, nil
-}
-
-// executable returns the absolute path of the child's executable, since the child runs in another folder.
-func (o Options) executable() (string, error) {
-	if o.Exe != "" {
-		return filepath.Abs(o.Exe)
-	}
-	return os.Executable()
 }

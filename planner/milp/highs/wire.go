@@ -32,12 +32,15 @@ var (
 type request struct {
 	milp.Limits
 	Nice  int
+	Asked uint32 // counts the requests to one child
 	Model *milp.Model
 }
 
 // answer is what a child says. X is nil when it has no solution; Bound is NaN when it knows none.
 type answer struct {
 	Status milp.Status
+	Asked  uint32 // the request that it answers
+	Leaves bool   // the child ends after it
 	X      []float64
 	Bound  float64
 	Note   string
@@ -47,12 +50,15 @@ type requestHead struct {
 	Time, Nodes, MemoryMB, Nice int64
 	Gap                         float64
 	Relax                       bool
+	Asked                       uint32
 	Cols, Rows, Entries         uint32
 }
 
 type answerHead struct {
 	Status     uint8
 	HasX       bool
+	Leaves     bool
+	Asked      uint32
 	Bound      float64
 	Cols, Note uint32
 }
@@ -67,14 +73,20 @@ func seal(magic string, payload []byte) []byte {
 	return append(f, payload...)
 }
 
+// frameSize reads the length of the payload from the head of a frame.
+func frameSize(head []byte, magic string, limit uint64) (uint64, bool) {
+	n := binary.LittleEndian.Uint64(head[4:])
+	return n, string(head[:4]) == magic && n <= limit
+}
+
 // readFrame reads one frame and leaves what follows unread.
 func readFrame(r io.Reader, magic string, limit uint64) ([]byte, error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, fmt.Errorf("%w: %w", errFrame, err)
 	}
-	n := binary.LittleEndian.Uint64(head[4:])
-	if string(head[:4]) != magic || n > limit {
+	n, ok := frameSize(head[:], magic, limit)
+	if !ok {
 		return nil, errFrame
 	}
 	payload := make([]byte, n)
@@ -91,7 +103,7 @@ func encodeRequest(q request) []byte {
 	m := q.Model
 	head := requestHead{
 		Time: int64(q.Time), Nodes: int64(q.Nodes), MemoryMB: int64(q.MemoryMB), Nice: int64(q.Nice),
-		Gap: q.Gap, Relax: q.Relax,
+		Gap: q.Gap, Relax: q.Relax, Asked: q.Asked,
 		Cols: uint32(m.Cols()), Rows: uint32(m.Rows()), Entries: uint32(len(m.Index)),
 	}
 	buf := make([]byte, 0, 128+25*m.Cols()+20*m.Rows()+12*len(m.Index))
@@ -135,7 +147,7 @@ func decodeRequest(p []byte) (request, error) {
 		}
 		p = p[n:]
 	}
-	q := request{Nice: int(h.Nice), Model: m, Limits: milp.Limits{
+	q := request{Nice: int(h.Nice), Asked: h.Asked, Model: m, Limits: milp.Limits{
 		Time: time.Duration(h.Time), Nodes: int(h.Nodes), Gap: h.Gap, MemoryMB: int(h.MemoryMB), Relax: h.Relax,
 	}}
 	return q, m.Validate()
@@ -143,7 +155,7 @@ func decodeRequest(p []byte) (request, error) {
 
 func encodeAnswer(a answer) []byte {
 	note := a.Note[:min(len(a.Note), maxNote)]
-	head := answerHead{Status: uint8(a.Status), HasX: a.X != nil, Bound: a.Bound,
+	head := answerHead{Status: uint8(a.Status), HasX: a.X != nil, Asked: a.Asked, Leaves: a.Leaves, Bound: a.Bound,
 		Cols: uint32(len(a.X)), Note: uint32(len(note))}
 	buf, err := binary.Append(nil, binary.LittleEndian, head)
 	if err != nil {
@@ -166,7 +178,7 @@ func decodeAnswer(frame []byte, cols int) (answer, error) {
 	if err != nil || uint64(len(p)-n) != 8*uint64(h.Cols)+uint64(h.Note) || h.Status > uint8(milp.Infeasible) {
 		return answer{}, errFrame
 	}
-	a := answer{Status: milp.Status(h.Status), Bound: h.Bound}
+	a := answer{Status: milp.Status(h.Status), Asked: h.Asked, Leaves: h.Leaves, Bound: h.Bound}
 	p = p[n:]
 	if h.HasX {
 		a.X = make([]float64, h.Cols)

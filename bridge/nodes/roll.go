@@ -1,0 +1,62 @@
+package nodes
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// PathRoll is where the control socket shows the roll of the watchers.
+const PathRoll = "/v1/watchers"
+
+// heard is the last that was heard of a watcher.
+type heard struct {
+	instance, version string
+	at                time.Time
+	ahead             time.Duration // of its clock, less the way here
+}
+
+// Watcher is one node's watcher.
+type Watcher struct {
+	Node    string        `json:"node"`
+	Version string        `json:"version"` // "" of one that does not say
+	Heard   time.Time     `json:"heard"`
+	Ahead   time.Duration `json:"ahead_ns"` // its clock against ours
+}
+
+// Roll is the answer of PathRoll: who has reported since the daemon started.
+type Roll struct {
+	Schema   int       `json:"schema_version"`
+	Watchers []Watcher `json:"watchers"`
+}
+
+// Roll lists the watchers by node.
+func (l *Listener) Roll() Roll {
+	l.mu.Lock()
+	r := Roll{Schema: 1, Watchers: make([]Watcher, 0, len(l.watchers))}
+	for node, h := range l.watchers {
+		r.Watchers = append(r.Watchers, Watcher{node, h.version, h.at, h.ahead})
+	}
+	l.mu.Unlock()
+	slices.SortFunc(r.Watchers, func(a, b Watcher) int { return strings.Compare(a.Node, b.Node) })
+	return r
+}
+
+// RollHandler answers PathRoll.
+func (l *Listener) RollHandler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			w.Header().Set("Allow", http.MethodGet)
+			answer(w, http.StatusMethodNotAllowed, "only GET here")
+			return
+		}
+		b, err := json.Marshal(l.Roll())
+		if err != nil {
+			panic(err) // strings and numbers always encode
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(b)
+	})
+}

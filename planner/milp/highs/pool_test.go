@@ -1,0 +1,158 @@
+package highs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"unisched/planner/milp"
+)
+
+// secondThought is a child that answers its first request well and the second as the mode says; each child leaves a line with its process id.
+func secondThought(mode string) {
+	note, err := os.OpenFile(os.Getenv(fakeNote), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	_, _ = note.WriteString("started\n")
+	signal.Ignore(syscall.SIGTERM)
+	good := fakeAnswers["optimal"]
+	for k := uint32(1); ; k++ {
+		if _, err := readFrame(os.Stdin, requestMagic, maxRequest); err != nil {
+			os.Exit(3)
+		}
+		good.Asked = k
+		whole := encodeAnswer(good)
+		if k == 1 {
+			_, _ = os.Stdout.Write(whole)
+			if mode == "die between" {
+				os.Exit(139)
+			}
+			if mode == "talk out of turn" {
+				_, _ = os.Stdout.Write(whole)
+			}
+			continue
+		}
+		switch mode {
+		case "well":
+			_, _ = os.Stdout.Write(whole)
+		case "abort":
+			os.Exit(134)
+		case "segfault":
+			_ = syscall.Kill(os.Getpid(), syscall.SIGSEGV)
+			os.Exit(139)
+		case "hang":
+			select {}
+		case "truncated":
+			_, _ = os.Stdout.Write(whole[:len(whole)-3])
+			os.Exit(0)
+		case "truncated, then hang":
+			_, _ = os.Stdout.Write(whole[:len(whole)-3])
+			for {
+				time.Sleep(time.Hour)
+			}
+		case "infeasible":
+			a := fakeAnswers["infeasible"]
+			a.Asked = k
+			_, _ = os.Stdout.Write(encodeAnswer(a))
+		case "leave":
+			good.Leaves = true
+			_, _ = os.Stdout.Write(encodeAnswer(good))
+			os.Exit(0)
+		}
+	}
+}
+
+// case 40: a child that served well before may fail at any later request: what dies is asked again of a fresh one, what hangs or lies is replaced, and the third
+// call is a good one in every case.
+func TestChildAskedAgain(t *testing.T) {
+	tests := []struct {
+		mode     string
+		second   error
+		children int // a child that dies at its second request leaves it to the next one
+	}{
+		{"well", nil, 1},
+		{"abort", nil, 3},
+		{"segfault", nil, 3},
+		{"die between", nil, 3},
+		{"hang", ErrKilled, 2},
+		{"truncated", nil, 3},
+		{"truncated, then hang", ErrKilled, 2},
+		{"infeasible", ErrInfeasible, 2},
+		{"talk out of turn", ErrCrashed, 2},
+		{"leave", nil, 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.mode, func(t *testing.T) {
+			t.Parallel()
+			note := filepath.Join(t.TempDir(), "note")
+			solve := New(Options{Exe: os.Args[0], TempDir: t.TempDir(), env: []string{fakeMarker + "=again " + tt.mode, fakeNote + "=" + note}})
+			for k, want := range []error{nil, tt.second, nil} {
+				sol, err := solve(context.Background(), small(), milp.Limits{Time: 400 * time.Millisecond, Gap: 1e-6})
+				if !errors.Is(err, want) || (err == nil) != (want == nil) || err == nil && !slices.Equal(sol.X, []float64{1, 0.5}) {
+					t.Errorf("call %d: %+v, %v; want %v", k+1, sol, err, want)
+				}
+			}
+			text, err := os.ReadFile(note)
+			if got := strings.Count(string(text), "started"); err != nil || got != tt.children {
+				t.Errorf("%d children, %v; want %d", got, err, tt.children)
+			}
+		})
+	}
+}
+
+// TestChildrenLeave: when nobody refers to a solver any more, its children see the end of their input.
+func TestChildrenLeave(t *testing.T) {
+	var p *proc
+	func() {
+		c, err := spawn(os.Args[0], t.TempDir(), []string{fakeMarker + "=again well", fakeNote + "=" + filepath.Join(t.TempDir(), "note")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p = c.proc
+	}()
+	for !p.gone() {
+		runtime.GC()
+		runtime.Gosched()
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != 3 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestFrames: what comes after a whole frame is left alone, what is not whole says so.
+func TestFrames(t *testing.T) {
+	whole := encodeAnswer(fakeAnswers["optimal"])
+	tests := []struct {
+		name string
+		in   []byte
+		want []byte
+		ok   bool
+	}{
+		{"whole", whole, whole, true},
+		{"whole and more", append(slices.Clone(whole), 1, 2, 3), whole, true},
+		{"torn head", whole[:7], whole[:7], false},
+		{"torn payload", whole[:len(whole)-1], whole[:len(whole)-1], false},
+		{"nothing", nil, []byte{}, false},
+		{"zeros", make([]byte, 999), make([]byte, frameHead), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := readAnswer(io.MultiReader(strings.NewReader(string(tt.in))), maxAnswer(2))
+			if d := cmp.Diff(tt.want, got); d != "" || ok != tt.ok {
+				t.Errorf("whole %v, (-want +got):\n%s", ok, d)
+			}
+		})
+	}
+}
