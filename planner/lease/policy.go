@@ -115,7 +115,7 @@ func (p *Policy) best(ctx context.Context, s planner.Snapshot) (planner.Plan, []
 		}
 		return 0
 	})
-	if !p.cfg.NoSlots && p.solve != nil && stats.Status != "skipped" && stats.Status != "failed" && in.slotted() {
+	if !p.cfg.NoSlots && !proven && p.solve != nil && stats.Status != "skipped" && stats.Status != "failed" && in.slotted() {
 		if r, solved, ok := p.slots(ctx, in, &stats); ok {
 			cands = append(cands, r)
 			if solved && in.playsBetter(r, cands[0]) {
