@@ -220,6 +220,8 @@ type Event struct {
 	Run  int       `json:"run"`
 	What string    `json:"what"`
 	Text string    `json:"text,omitempty"`
+	// Action is the journal's id of the action that it tells of, "" when it tells of none.
+	Action string `json:"action_id,omitempty"`
 }
 
 // The bounds of what one record keeps.
@@ -255,6 +257,19 @@ func (r *Record) note(now time.Time, what, text string) {
 		r.Events = slices.Delete(r.Events, 1, n+1) // the first event, the admission, stays
 	}
 	r.dirty = true
+}
+
+// sign gives the events noted since an earlier state of the record the id of the action that they tell of.
+func (r *Record) sign(was *Record, id string) {
+	last := 0
+	if n := len(was.Events); n > 0 {
+		last = was.Events[n-1].N
+	}
+	for i := len(r.Events) - 1; i >= 0 && r.Events[i].N > last; i-- {
+		if r.Events[i].Action == "" {
+			r.Events[i].Action = id
+		}
+	}
 }
 
 // enter changes the phase. An illegal change is a broken invariant of ours: it is made, since Slurm's word is what counts, but noted so that
