@@ -286,7 +286,7 @@ type simStage struct{ *slurmsim.Cluster }
 
 func newSimStage() simStage {
 	return simStage{slurmsim.New(slurmsim.Config{SchedInterval: 5 * time.Second, BackfillInterval: 5 * time.Second, LatencyMin: 50 * time.Millisecond, LatencyMax: time.Second},
-		slurmsim.Nodes(3, 4), slurmsim.Partition{Name: "gpu"}, slurmsim.Partition{Name: "profile", MaxNodes: 2, MaxGPUs: 2, MaxTime: time.Hour})}
+		slurmsim.Nodes(3, 4), slurmsim.Partition{Name: "gpu", MaxTime: 7 * 24 * time.Hour}, slurmsim.Partition{Name: "profile", MaxNodes: 2, MaxGPUs: 2, MaxTime: time.Hour})}
 }
 
 func (s simStage) now() time.Time { return s.Now() }

@@ -222,7 +222,7 @@ func (c *Cluster) Signal(_ context.Context, ref slurm.Ref, s slurm.Signal) error
 	case j.finished():
 		return refuse(op, slurm.ErrFinished, 2021, "Job/step already completing or completed")
 	case j.run == nil:
-		return refuse(op, slurm.ErrRefused, 2035, "Job is pending execution")
+		return refuse(op, slurm.ErrRefused, 2020, "Job is pending execution")
 	}
 	c.note(j, "signal %s", s.Name)
 	j.run.signal(c, s.Name)

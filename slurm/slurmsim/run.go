@@ -294,11 +294,13 @@ func (c *Cluster) finish(j *job, state slurm.BaseState, code, sig int) {
 	c.stopRun(j)
 	j.state, j.exit, j.sig, j.end = state, code, sig, c.now
 	c.tell(j, Ended, j.saved)
-	j.reason = ""
+	if len(j.alloc) > 0 || state != slurm.StateCancelled { // one that never started keeps the reason for which it waited
+		j.reason = ""
+	}
 	if state == slurm.StateFailed {
 		j.reason = "NonZeroExitCode"
 		if sig > 0 {
-			j.reason = "RaisedSignal:" + itoa(sig)
+			j.reason = "RaisedSignal"
 		}
 	}
 	c.note(j, "end %s exit %d signal %d", state, code, sig)
