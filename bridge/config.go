@@ -74,6 +74,8 @@ type Config struct {
 	ResumeTimeout, SuspendTimeout time.Duration
 	// MinRun is how long every run may go on before it is stopped or moved, whatever its lease.
 	MinRun time.Duration
+	// Admission says who may ask for deadlines, and for how much.
+	Admission Admission
 	// Zone of deadlines written without one.
 	Zone *time.Location
 }
@@ -86,6 +88,7 @@ func Defaults() Config {
 		CheckpointTimeout: 5 * time.Minute, CheckpointStrikes: 2, MaxCheckpoints: 8, MaxStarts: 8, MaxActions: 200,
 		ShareHalfLife: 7 * 24 * time.Hour, ResumeTimeout: 5 * time.Minute, SuspendTimeout: 30 * time.Second,
 		StartTimeout: 30 * time.Second, Quantile: 0.6, Zone: time.UTC, AccountWeights: []string{}, QOSWeights: []string{},
+		Admission: Admission{StrictQOS: []string{}, StrictAccounts: []string{}, SoftQOS: []string{}, SoftAccounts: []string{}, BudgetWindow: 30 * 24 * time.Hour},
 	}
 }
 
@@ -101,7 +104,7 @@ func (c Config) Validate() error {
 		_, _, err := parseWeight(w)
 		bad(err == nil, "account_weights or qos_weights: %v", err)
 	}
-	errs = append(errs, c.validGrants()...)
+	errs = append(append(errs, c.validGrants()...), c.Admission.validate()...)
 	bad(slices.Contains(stages, c.Stage), "stage %q is none of %v", c.Stage, stages)
 	bad(c.CanaryShare >= 0 && c.CanaryShare <= 1, "canary_share %v is not within 0..1", c.CanaryShare)
 	bad(c.Unit >= 5*time.Second && c.Unit <= time.Hour, "unit %v is not within 5s..1h", c.Unit)

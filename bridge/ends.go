@@ -114,6 +114,7 @@ func (b *Bridge) end(now time.Time, rec *Record, p Phase, at time.Time, exit str
 	rec.Changed = Changed{} // an ended job has nothing left to undo; one that is rerun is read anew
 	rec.enter(now, p, rec.Why)
 	rec.note(now, "end", exit)
+	b.refund(now, rec)
 	b.keepPast(now, rec)
 	b.rouse("a job ended")
 }

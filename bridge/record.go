@@ -100,6 +100,13 @@ type Record struct {
 	// Avoid are nodes that the job is kept off for a while.
 	Avoid []Avoid `json:"avoid,omitempty"`
 
+	// Demoted says why it is planned as best effort although it asked for deadlines, Reserved what it declared, Judged what it was judged on.
+	Demoted  Demotion    `json:"demoted,omitzero"`
+	Reserved Reservation `json:"reserved,omitzero"`
+	Judged   int         `json:"judged,omitempty"`
+	// CommentSeen is the newest comment seen, "" while it is that of the admission.
+	CommentSeen string `json:"comment_seen,omitempty"`
+
 	dirty bool
 	made  madeFrom // of Estimate
 	left  leftTime // derived from Estimate

@@ -17,17 +17,25 @@ func (b *Bridge) acts(rec *Record) bool {
 	if b.paused || b.handsOff || b.blind || rec.Releasing {
 		return false
 	}
+	if rec.slo() {
+		return b.stageActs(rec.Wish.Class)
+	}
+	if b.cfg.Stage == Canary {
+		h := fnv.New32a()
+		h.Write([]byte(rec.Job.String()))
+		return float64(h.Sum32()%10000) < b.cfg.CanaryShare*10000
+	}
+	return b.stageActs(comment.BestEffort)
+}
+
+// stageActs reports whether the stage lets us act on all jobs of a class.
+func (b *Bridge) stageActs(c comment.Class) bool {
 	level := slices.Index(stages, b.cfg.Stage)
-	switch rec.Wish.Class {
+	switch c {
 	case comment.Strict:
 		return level >= 4
 	case comment.Soft:
 		return level >= 3
-	}
-	if level == 1 {
-		h := fnv.New32a()
-		h.Write([]byte(rec.Job.String()))
-		return float64(h.Sum32()%10000) < b.cfg.CanaryShare*10000
 	}
 	return level >= 2
 }

@@ -224,6 +224,13 @@ var fields = []field{
 	span("planner.min_run", func(s *Site) *time.Duration { return &s.Bridge.MinRun }),
 	span("planner.share_half_life", func(s *Site) *time.Duration { return &s.Bridge.ShareHalfLife }),
 
+	list("admission.strict_qos", func(s *Site) *[]string { return &s.Bridge.Admission.StrictQOS }),
+	list("admission.strict_accounts", func(s *Site) *[]string { return &s.Bridge.Admission.StrictAccounts }),
+	list("admission.soft_qos", func(s *Site) *[]string { return &s.Bridge.Admission.SoftQOS }),
+	list("admission.soft_accounts", func(s *Site) *[]string { return &s.Bridge.Admission.SoftAccounts }),
+	real("admission.strict_gpu_hours", func(s *Site) *float64 { return &s.Bridge.Admission.StrictGPUHours }),
+	span("admission.budget_window", func(s *Site) *time.Duration { return &s.Bridge.Admission.BudgetWindow }),
+
 	text("topology.file", func(s *Site) *string { return &s.TopologyFile }),
 
 	text("metrics.listen", func(s *Site) *string { return &s.Metrics.Listen }),
