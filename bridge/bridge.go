@@ -184,6 +184,9 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	at, due := b.due(now)
 	b.estimate(now, due)
 	b.judgeAdmissions(now)
+	if due {
+		b.doubt(now)
+	}
 
 	// 3. Plan and check: at a unit boundary, or early when GPUs came free or something urgent arrived.
 	if due {

@@ -205,7 +205,7 @@ func (b *Bridge) runBegins(now time.Time, rec *Record, job slurm.Job) {
 	case rec.Phase != Starting:
 		why = "started by Slurm"
 	}
-	rec.Run = RunProgress{Start: job.Start, Profile: profile}
+	rec.Run, rec.Doubts = RunProgress{Start: job.Start, Profile: profile}, Doubts{}
 	if rec.LeaseUntil = rec.Target.Until; rec.Phase != Starting || !rec.LeaseUntil.After(now) {
 		rec.LeaseUntil = b.leaseEnd(now, rec.Class())
 	}

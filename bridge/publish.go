@@ -91,7 +91,7 @@ func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
 		Returns: slices.Clone(rec.Returns), Stays: slices.Clone(rec.Stays), GPUSeconds: rec.gpuSeconds(now), Ended: rec.Ended, Exit: rec.Exit, Changed: rec.Changed, Events: slices.Clone(rec.Events),
 		Blocked: rec.Blocked, BlockedBy: rec.BlockedBy, Watched: rec.Phase.Ours() && !b.acts(rec), Profile: rec.Profile, Stop: stopText(rec), Held: rec.heldSeconds(now), Forecasts: rec.Forecasts, Curve: thinned(rec.Curve),
 	}
-	v.Reserved = rec.Reserved.GPUHours
+	v.Reserved, v.Doubted = rec.Reserved.GPUHours, rec.Doubted
 	if d := rec.Demoted; d.Kind != "" {
 		v.Demoted = &d
 	}
@@ -161,7 +161,7 @@ func (b *Bridge) whyNotPreempted(rec *Record, job slurm.Job) string {
 		return "submitted with --no-requeue: it could not come back"
 	case job.State == slurm.StateRunning && job.Held && !rec.Changed.Hold:
 		return "its user or an admin holds it: it would come back held"
-	case rec.Phase.OnGPUs() && !rec.canBeSignalled():
+	case rec.Phase.OnGPUs() && !rec.canBeSignalled() && !b.mayEvict(rec):
 		return "no sign of life of this run yet (no progress line): a signal might kill it"
 	}
 	return ""

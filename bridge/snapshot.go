@@ -114,6 +114,7 @@ func (b *Bridge) plannerJob(at time.Time, rec *Record, job slurm.Job) (planner.J
 		return pj, false // Slurm does not say where it is
 	}
 	pj.Unmeasured = pj.Preemptible && b.unmeasured(at, rec)
+	pj.Estimate = rec.doubted(pj.Estimate, at)
 	b.profileAs(&pj, rec, at)
 	pj.Estimate.Speeds = withShape(pj.Estimate.Speeds, pj.Current, pj.State)
 	return pj, true

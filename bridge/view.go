@@ -132,6 +132,8 @@ type JobView struct {
 	Blocked string  `json:"blocked,omitempty"`
 	// BlockedBy is one of the Block constants where one fits.
 	BlockedBy string `json:"blocked_by,omitempty"`
+	// Doubted says why its reports of progress are not planned with, "" while they are.
+	Doubted string `json:"doubted,omitempty"`
 	// Demoted says why it is planned as best effort although its user asked for deadlines. Reserved are the GPU-hours that it declared with them.
 	Demoted  *Demotion `json:"demoted,omitempty"`
 	Reserved float64   `json:"reserved_gpu_hours,omitempty"`

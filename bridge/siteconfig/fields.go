@@ -206,6 +206,7 @@ var fields = []field{
 	text("bridge.priority_mode", func(s *Site) *string { return &s.Bridge.PriorityMode }),
 	span("bridge.checkpoint_timeout", func(s *Site) *time.Duration { return &s.Bridge.CheckpointTimeout }),
 	whole("bridge.checkpoint_strikes", func(s *Site) *int { return &s.Bridge.CheckpointStrikes }),
+	text("bridge.unconfirmed", func(s *Site) *string { return &s.Bridge.Unconfirmed }),
 	whole("bridge.max_checkpoints", func(s *Site) *int { return &s.Bridge.MaxCheckpoints }),
 	whole("bridge.max_starts", func(s *Site) *int { return &s.Bridge.MaxStarts }),
 	whole("bridge.max_actions", func(s *Site) *int { return &s.Bridge.MaxActions }),
