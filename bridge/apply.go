@@ -372,6 +372,7 @@ const (
 	kindFabric = "fabric"
 	kindPast   = "past"
 	kindPaused = "paused"
+	kindBudget = "budget"
 	kindIntent = "intent"
 	kindResult = "result"
 )

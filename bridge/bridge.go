@@ -119,6 +119,9 @@ type Bridge struct {
 	loads    []Load
 	snapshot planner.Snapshot
 	counts   ActionCounts
+	carried  map[string][]charge // by account: charges of jobs whose records are gone
+	spentSum map[string]float64  // by account, as of cycle spentIn
+	spentIn  int64
 
 	mu     sync.Mutex
 	orders []waitingOrder
@@ -181,6 +184,10 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	// 2. Estimate: speed, iterations left and suspension cost of the jobs, when a plan is due; at once for those that are new.
 	at, due := b.due(now)
 	b.estimate(now, due)
+	b.judgeAdmissions(now)
+	if due {
+		b.doubt(now)
+	}
 
 	// 3. Plan and check: at a unit boundary, or early when GPUs came free or something urgent arrived.
 	if due {

@@ -23,6 +23,7 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 		if rec != nil && !rec.same(job) {
 			b.log(now, "warn", "job-id-reused", job.ID, "job %d is another job than the one we knew (user id %d, submitted %s)",
 				job.ID, job.UID, job.Submit.UTC().Format(time.RFC3339))
+			b.carry(now, rec) // the journal has one record of an id
 			b.bury(rec)
 			rec = nil
 		}
@@ -86,6 +87,7 @@ func (b *Bridge) bury(rec *Record) {
 	b.past = append(b.past, rec)
 	if n := len(b.past) - maxPast; n > 0 {
 		for _, old := range b.past[:n] {
+			b.carry(b.seen.At, old)
 			b.forget(old)
 		}
 		b.past = slices.Delete(b.past, 0, n)
@@ -123,6 +125,7 @@ func (b *Bridge) followJob(now time.Time, rec *Record, job slurm.Job) {
 		}
 	}
 	rec.reconcile(now, job)
+	b.watchEdits(now, rec, job)
 	switch {
 	case job.State == slurm.StateRunning || job.State == slurm.StateSuspended:
 		b.followRunning(now, rec, job)
@@ -204,7 +207,7 @@ func (b *Bridge) runBegins(now time.Time, rec *Record, job slurm.Job) {
 	case rec.Phase != Starting:
 		why = "started by Slurm"
 	}
-	rec.Run = RunProgress{Start: job.Start, Profile: profile}
+	rec.Run, rec.Doubts = RunProgress{Start: job.Start, Profile: profile}, Doubts{}
 	if rec.LeaseUntil = rec.Target.Until; rec.Phase != Starting || !rec.LeaseUntil.After(now) {
 		rec.LeaseUntil = b.leaseEnd(now, rec.Class())
 	}

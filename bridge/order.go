@@ -128,6 +128,7 @@ func (b *Bridge) finishReleases(now time.Time) {
 	for _, rec := range b.known() {
 		if rec.Releasing && rec.Phase.Ours() && !rec.Changed.Any() && !slices.Contains([]Phase{Checkpointing, Requeueing, Profiling}, rec.Phase) {
 			rec.enter(now, Released, "released by order")
+			b.refund(now, rec)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package bridge
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"unisched/bridge/journal"
@@ -76,6 +78,9 @@ func (b *Bridge) compact(now time.Time) error {
 	for _, p := range b.lore.history.Pasts {
 		entries = append(entries, entry(now, kindPast, pastKey(p.Key), p))
 	}
+	for _, account := range slices.Sorted(maps.Keys(b.carried)) {
+		entries = append(entries, entry(now, kindBudget, account, b.carried[account]))
+	}
 	return b.parts.Memory.Compact(entries)
 }
 
@@ -102,6 +107,14 @@ func (b *Bridge) restore(entries []journal.Entry) error {
 			var p estimator.Past
 			if err = json.Unmarshal(e.Data, &p); err == nil {
 				b.lore.history = b.lore.history.Restore(p)
+			}
+		case kindBudget:
+			var list []charge
+			if err = json.Unmarshal(e.Data, &list); err == nil {
+				if b.carried == nil {
+					b.carried = map[string][]charge{}
+				}
+				b.carried[e.Key] = list
 			}
 		case kindPaused:
 			err = json.Unmarshal(e.Data, &b.paused)

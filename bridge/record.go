@@ -97,8 +97,20 @@ type Record struct {
 	// StartFailures counts starts in a row that Slurm did not carry out, Loops runs in a row that went back to the queue by themselves without progress.
 	StartFailures int `json:"start_failures,omitempty"`
 	Loops         int `json:"loops,omitempty"`
+	// ResumeFailures counts runs that failed while they came back from a move of ours.
+	ResumeFailures int `json:"resume_failures,omitempty"`
 	// Avoid are nodes that the job is kept off for a while.
 	Avoid []Avoid `json:"avoid,omitempty"`
+
+	// Demoted says why it is planned as best effort although it asked for deadlines, Reserved what it declared, Judged what it was judged on.
+	Demoted  Demotion    `json:"demoted,omitzero"`
+	Reserved Reservation `json:"reserved,omitzero"`
+	Judged   int         `json:"judged,omitempty"`
+	// Doubted says why its reports are not planned with, Doubts what they are held against.
+	Doubted string `json:"doubted,omitempty"`
+	Doubts  Doubts `json:"doubts,omitzero"`
+	// CommentSeen is the newest comment seen, "" while it is that of the admission.
+	CommentSeen string `json:"comment_seen,omitempty"`
 
 	dirty bool
 	made  madeFrom // of Estimate

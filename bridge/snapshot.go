@@ -17,17 +17,25 @@ func (b *Bridge) acts(rec *Record) bool {
 	if b.paused || b.handsOff || b.blind || rec.Releasing {
 		return false
 	}
+	if rec.slo() {
+		return b.stageActs(rec.Wish.Class)
+	}
+	if b.cfg.Stage == Canary {
+		h := fnv.New32a()
+		h.Write([]byte(rec.Job.String()))
+		return float64(h.Sum32()%10000) < b.cfg.CanaryShare*10000
+	}
+	return b.stageActs(comment.BestEffort)
+}
+
+// stageActs reports whether the stage lets us act on all jobs of a class.
+func (b *Bridge) stageActs(c comment.Class) bool {
 	level := slices.Index(stages, b.cfg.Stage)
-	switch rec.Wish.Class {
+	switch c {
 	case comment.Strict:
 		return level >= 4
 	case comment.Soft:
 		return level >= 3
-	}
-	if level == 1 {
-		h := fnv.New32a()
-		h.Write([]byte(rec.Job.String()))
-		return float64(h.Sum32()%10000) < b.cfg.CanaryShare*10000
 	}
 	return level >= 2
 }
@@ -112,6 +120,7 @@ func (b *Bridge) plannerJob(at time.Time, rec *Record, job slurm.Job) (planner.J
 		return pj, false // Slurm does not say where it is
 	}
 	pj.Unmeasured = pj.Preemptible && b.unmeasured(at, rec)
+	pj.Estimate = rec.doubted(pj.Estimate, at)
 	b.profileAs(&pj, rec, at)
 	pj.Estimate.Speeds = withShape(pj.Estimate.Speeds, pj.Current, pj.State)
 	return pj, true

@@ -57,6 +57,9 @@ func (v *View) Suppose(now time.Time, job slurm.Job) (*Supposed, error) {
 		s.Unmanaged = s.rec.Why
 		return s, nil
 	}
+	if why := b.cfg.Admission.Allows(s.rec.Wish.Class, job.QOS, job.Account); why != "" {
+		b.demote(now, s.rec, NotAllowed, why)
+	}
 	s.Profile = s.rec.Profile
 	s.rec.Profile, s.rec.Phase = Profile{Done: true, Note: s.Profile.Note}, Waiting
 	return s, s.plan(now, v.Snapshot.Now)

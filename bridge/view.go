@@ -33,6 +33,8 @@ type View struct {
 	Jobs     []JobView     `json:"jobs"`
 	Actions  ActionCounts  `json:"actions"`
 	LastPlan planner.Plan  `json:"plan"`
+	// Budgets are those of accounts whose strict jobs have one.
+	Budgets []Budget `json:"budgets,omitempty"`
 	// Standstills are the partitions in which nobody is preempted, since who was did not come back.
 	Standstills []Standstill `json:"standstills,omitempty"`
 	// Snapshot is what LastPlan was made from, Before the plan before it.
@@ -130,6 +132,11 @@ type JobView struct {
 	Blocked string  `json:"blocked,omitempty"`
 	// BlockedBy is one of the Block constants where one fits.
 	BlockedBy string `json:"blocked_by,omitempty"`
+	// Doubted says why its reports of progress are not planned with, "" while they are.
+	Doubted string `json:"doubted,omitempty"`
+	// Demoted says why it is planned as best effort although its user asked for deadlines. Reserved are the GPU-hours that it declared with them.
+	Demoted  *Demotion `json:"demoted,omitempty"`
+	Reserved float64   `json:"reserved_gpu_hours,omitempty"`
 	// Watched says that it is ours but not acted on: the stage does not let us, or we are paused.
 	Watched bool    `json:"watched,omitempty"`
 	Profile Profile `json:"profile"`

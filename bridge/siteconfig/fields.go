@@ -206,6 +206,7 @@ var fields = []field{
 	text("bridge.priority_mode", func(s *Site) *string { return &s.Bridge.PriorityMode }),
 	span("bridge.checkpoint_timeout", func(s *Site) *time.Duration { return &s.Bridge.CheckpointTimeout }),
 	whole("bridge.checkpoint_strikes", func(s *Site) *int { return &s.Bridge.CheckpointStrikes }),
+	text("bridge.unconfirmed", func(s *Site) *string { return &s.Bridge.Unconfirmed }),
 	whole("bridge.max_checkpoints", func(s *Site) *int { return &s.Bridge.MaxCheckpoints }),
 	whole("bridge.max_starts", func(s *Site) *int { return &s.Bridge.MaxStarts }),
 	whole("bridge.max_actions", func(s *Site) *int { return &s.Bridge.MaxActions }),
@@ -223,6 +224,13 @@ var fields = []field{
 	span("planner.suspend_timeout", func(s *Site) *time.Duration { return &s.Bridge.SuspendTimeout }),
 	span("planner.min_run", func(s *Site) *time.Duration { return &s.Bridge.MinRun }),
 	span("planner.share_half_life", func(s *Site) *time.Duration { return &s.Bridge.ShareHalfLife }),
+
+	list("admission.strict_qos", func(s *Site) *[]string { return &s.Bridge.Admission.StrictQOS }),
+	list("admission.strict_accounts", func(s *Site) *[]string { return &s.Bridge.Admission.StrictAccounts }),
+	list("admission.soft_qos", func(s *Site) *[]string { return &s.Bridge.Admission.SoftQOS }),
+	list("admission.soft_accounts", func(s *Site) *[]string { return &s.Bridge.Admission.SoftAccounts }),
+	real("admission.strict_gpu_hours", func(s *Site) *float64 { return &s.Bridge.Admission.StrictGPUHours }),
+	span("admission.budget_window", func(s *Site) *time.Duration { return &s.Bridge.Admission.BudgetWindow }),
 
 	text("topology.file", func(s *Site) *string { return &s.TopologyFile }),
 

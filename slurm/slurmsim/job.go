@@ -1,6 +1,7 @@
 package slurmsim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -89,7 +90,7 @@ func (c *Cluster) shownJob(j *job) slurm.Job {
 		return j.view
 	}
 	v := slurm.Job{
-		ID: j.id, ArrayTask: -1, Name: j.sub.Name, User: j.sub.User, Account: j.sub.Account, Partition: j.partition, QOS: "normal",
+		ID: j.id, ArrayTask: -1, Name: j.sub.Name, User: j.sub.User, Account: j.sub.Account, Partition: j.partition, QOS: cmp.Or(j.sub.QOS, "normal"),
 		Comment: j.sub.Comment, Constraint: j.sub.Constraint, AdminComment: j.sub.adminComment, UID: j.sub.UID, Cluster: "sim", Batch: !j.sub.Interactive,
 		State: j.state, Reason: j.reason, Held: j.held, Priority: j.priority(), Nice: j.nice, Restarts: j.restarts, Requeue: j.requeue,
 		Submit: second(j.submit), Eligible: second(j.begin), Start: second(j.start), End: second(j.end), TimeLimit: j.limit, Unlimited: j.limit == 0,

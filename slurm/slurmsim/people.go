@@ -1,6 +1,7 @@
 package slurmsim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 // Submission is what sbatch is told.
 type Submission struct {
 	Name, User, Account, Partition, Comment, Constraint string
+	QOS                                                 string // default normal
 	UID                                                 int64
 	// Nodes is --nodes (0: not given), GPUs is --gpus, GPUsPerNode is --gpus-per-node; give one of the two.
 	Nodes, GPUs, GPUsPerNode int
@@ -229,6 +231,8 @@ type Edit struct {
 	Nice              int64
 	Partition         string
 	NoRequeue         bool
+	Comment           string
+	QOS, Account      string
 }
 
 // Edit changes a job as its owner would.
@@ -240,6 +244,7 @@ func (c *Cluster) Edit(id slurm.JobID, e Edit) {
 	if e.NoRequeue {
 		j.requeue = false
 	}
+	j.sub.Comment, j.sub.QOS, j.sub.Account = cmp.Or(e.Comment, j.sub.Comment), cmp.Or(e.QOS, j.sub.QOS), cmp.Or(e.Account, j.sub.Account)
 	if e.Nice != 0 {
 		j.nice = e.Nice
 	}

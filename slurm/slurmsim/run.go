@@ -1,6 +1,7 @@
 package slurmsim
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -49,6 +50,13 @@ type Body struct {
 	NeedGPUs int
 	Silent   bool
 	Fail     int
+	// Says, when set, is the iteration that it claims to have reached when it has truly reached this one; Hides lets it write no checkpoint lines, although it saves.
+	Says  func(iter int64) int64
+	Hides bool
+	// FailResumes is how many of its first restarts end with exit 1 while they read the checkpoint.
+	FailResumes int
+	// Busy, when set, is how busy the nodes measure its GPUs to be, 0..1.
+	Busy *float64
 	// Metric is reported under this name, by iteration.
 	Metric string
 	Curve  func(iter int64) float64
@@ -63,7 +71,8 @@ type run struct {
 	ready  time.Time // zero before the first line
 	saving bool
 	over   bool
-	saved  int64 // last multiple of SaveEvery written
+	saved  int64     // last multiple of SaveEvery written
+	told   time.Time // when its nodes last told how busy its GPUs were
 }
 
 // begins starts a job on its nodes.
@@ -111,7 +120,7 @@ func (c *Cluster) begins(j *job, shares []share) {
 		load = b.Resume
 	}
 	loaded := func() {
-		if gpus < b.NeedGPUs {
+		if gpus < b.NeedGPUs || j.saved > 0 && j.restarts <= b.FailResumes {
 			r.exits(c, 1)
 			return
 		}
@@ -254,16 +263,24 @@ func (r *run) savedIt(c *Cluster, took time.Duration) {
 
 func (r *run) say(c *Cluster, l progress.Line) {
 	j := r.j
-	if j.sub.Body.Silent || len(j.alloc) == 0 {
+	b := j.sub.Body
+	if b.Silent || len(j.alloc) == 0 || b.Hides && l.Kind == progress.Checkpoint {
 		return
+	}
+	if b.Says != nil && l.HasIter {
+		l.Iter = b.Says(l.Iter)
 	}
 	l.Time = c.now
 	text, err := l.JSON()
 	if err != nil {
 		panic("slurmsim: " + err.Error()) // a line of our own making
 	}
-	c.reports = append(c.reports, progress.JobReport{Job: int64(j.id), Restart: j.restarts, UID: int(j.sub.UID), Node: j.alloc[0].node.Name,
-		Lines: []json.RawMessage{text}})
+	report := progress.JobReport{Job: int64(j.id), Restart: j.restarts, UID: int(j.sub.UID), Node: j.alloc[0].node.Name, Lines: []json.RawMessage{text}}
+	if b.Busy != nil {
+		report.Usage = &progress.Usage{Seconds: c.now.Sub(cmp.Or(r.told, j.start)).Seconds(), GPUs: j.alloc[0].gpus, Busy: *b.Busy}
+		r.told = c.now
+	}
+	c.reports = append(c.reports, report)
 }
 
 // exits is the end of the batch script with a code.
