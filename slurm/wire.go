@@ -52,7 +52,7 @@ func members(data []byte, each func(key []byte, value raw)) bool {
 	if len(data) < 2 || data[0] != '{' || data[len(data)-1] != '}' {
 		return false
 	}
-	rest := afterSpace(data[1:len(data)-1])
+	rest := afterSpace(data[1 : len(data)-1])
 	for len(rest) > 0 {
 		n := valueEnd(rest)
 		if n < 2 || rest[0] != '"' {

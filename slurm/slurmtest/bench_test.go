@@ -141,3 +141,38 @@ func BenchmarkFullList(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkChanges is the steady state of 10,000 jobs and 1,000 nodes: 50 jobs begin, end or come between two looks, ten of ours are kept fresh.
+func BenchmarkChanges(b *testing.B) {
+	url := serve(b, 10000, 1000, 0, 50)
+	c, err := slurm.New(slurm.Options{URL: url})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	p := slurm.NewPoller(c, slurm.PollOptions{Clock: time.Now, Share: 1000, Fresh: func(j *slurm.Job) bool { return j.ID <= 10 }})
+	var kept slurm.State
+	read := func() {
+		resp, err := http.Get(url + "/churn")
+		if err != nil {
+			b.Fatal(err)
+		}
+		resp.Body.Close()
+		s, err := p.State(b.Context(), time.Now())
+		if err != nil || len(s.Jobs) != 10000 || len(s.Nodes) != 1000 || len(s.Odd) > 0 {
+			b.Fatal(len(s.Jobs), len(s.Nodes), s.Odd, err)
+		}
+		kept = s
+	}
+	read()
+	read()
+	resetPeak()
+	before := cpu(b)
+	for b.Loop() {
+		read()
+	}
+	b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N), "cpu-s/poll")
+	b.ReportMetric(peak(b), "peak-MB")
+	b.ReportMetric(float64(p.Counts().Records)/float64(p.Counts().Delta), "records/poll")
+	_ = kept
+}

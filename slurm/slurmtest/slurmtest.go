@@ -182,7 +182,7 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	out := io.Writer(w)
 	if f.Cut {
-		out = &cutter{w: w, left: 512}
+		out = &cutter{w: w, left: 64}
 	}
 	b := bufio.NewWriterSize(out, 64<<10)
 	defer b.Flush()
