@@ -173,6 +173,7 @@ func zone(key string, at func(*Site) **time.Location) field {
 // fields lists every key in the order in which the file and `config show` have them.
 var fields = []field{
 	text("slurm.url", func(s *Site) *string { return &s.Slurm.URL }),
+	list("slurm.urls", func(s *Site) *[]string { return &s.Slurm.URLs }),
 	text("slurm.token_file", func(s *Site) *string { return &s.Slurm.TokenFile }),
 	text("slurm.user", func(s *Site) *string { return &s.Slurm.User }),
 	list("slurm.scontrol", func(s *Site) *[]string { return &s.Slurm.Scontrol }),
