@@ -170,9 +170,10 @@ func (c Changed) equal(o Changed) bool {
 
 // isOriginal reports whether the request stands as the user submitted it.
 func (r *Record) isOriginal(job slurm.Job) bool {
-	q := job.Request
-	return job.Partition == r.Original.Partition && q.TRESPerNode == r.Original.TRESPerNode && q.TRESPerJob == r.Original.TRESPerJob &&
-		q.Tasks == r.Original.Tasks && q.Nodes.Min == r.Original.Nodes.Min
+	q, o := job.Request, r.Original
+	narrowed := o.Nodes.Max == 0 && q.Nodes.Max > 0 && q.Nodes.Max < mostNodes(o) // by a node list of ours, and stays so without it
+	return job.Partition == o.Partition && q.TRESPerNode == o.TRESPerNode && q.TRESPerJob == o.TRESPerJob &&
+		q.Tasks == o.Tasks && q.Nodes.Min == o.Nodes.Min && !narrowed
 }
 
 // followRunning handles a job that Slurm shows running (or suspended).
