@@ -112,7 +112,8 @@ func (b *Bridge) followJob(now time.Time, rec *Record, job slurm.Job) {
 	if rec.Phase == Unmanaged {
 		rec.Submit, rec.Restart = job.Submit, job.Restarts
 		rec.reconcile(now, job)
-		if job.State == slurm.StatePending && job.Comment != rec.Comment && !rec.Changed.Any() {
+		split := rec.Remainder && !waitingTasks(job) // the last task has taken the array's own record over
+		if split || job.State == slurm.StatePending && job.Comment != rec.Comment && !rec.Changed.Any() {
 			// The user corrected the comment of a waiting job: look at it anew.
 			if again := b.admit(now, job); again != nil && again.Phase != Unmanaged {
 				*rec = *again

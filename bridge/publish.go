@@ -84,7 +84,7 @@ func (b *Bridge) gpuCount() GPUCount {
 // jobView is one job as people see it.
 func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
 	v := JobView{
-		ID: rec.Job, Ref: rec.Job.String(), Restart: rec.Restart, Name: rec.Name, User: rec.User, Account: rec.Account, Class: planner.Class(rec.Wish.Class),
+		ID: rec.Job, Ref: rec.Ref(), Restart: rec.Restart, Name: rec.Name, User: rec.User, Account: rec.Account, Class: planner.Class(rec.Wish.Class),
 		Phase: rec.Phase, Since: rec.Since, Why: rec.Why, SlurmState: string(job.State), SlurmReason: job.Reason, GPUs: rec.Original.GPUs,
 		Placement: rec.Placement, LeaseUntil: rec.LeaseUntil, Submitted: rec.FirstSubmit, Target: rec.Target, Estimate: rec.Estimate,
 		Iter: rec.Iter, SavedIter: rec.Saved, Preemptions: rec.Preemptions, Strikes: rec.Strikes, NoPreempt: b.whyNotPreempted(rec, job), LostIters: rec.LostIters,

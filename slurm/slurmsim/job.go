@@ -54,6 +54,10 @@ type job struct {
 	lastNodes  []*node
 	lastEnd    time.Time
 
+	array   slurm.JobID // 0: a plain job
+	task    int         // of a record that is one task
+	waiting []int       // the tasks of the array's own record that have not started yet
+
 	alloc  []share
 	run    *run
 	saved  int64 // iteration of the last checkpoint on disk
@@ -94,6 +98,12 @@ func (c *Cluster) shownJob(j *job) slurm.Job {
 		State: j.state, Reason: j.reason, Held: j.held, Priority: j.priority(), Nice: j.nice, Restarts: j.restarts, Requeue: j.requeue,
 		Submit: second(j.submit), Eligible: second(j.begin), Start: second(j.start), End: second(j.end), TimeLimit: j.limit, Unlimited: j.limit == 0,
 		ExitCode: j.exit, ExitSignal: j.sig,
+	}
+	switch v.ArrayJobID = j.array; {
+	case len(j.waiting) > 0:
+		v.ArrayTaskString = tasksText(j.waiting)
+	case j.array != 0:
+		v.ArrayTask = j.task
 	}
 	if j.completing {
 		v.Flags = append(v.Flags, slurm.FlagCompleting)

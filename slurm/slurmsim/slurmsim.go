@@ -6,7 +6,7 @@
 // [Cluster.Update], ...), with the same typed refusals, and the calls of users and admins (Submit, Cancel, Hold, SetNode, ...). It refuses to know of
 // plans: the bridge drives it through its own interface. Tests of the bridge and the simulator call it.
 //
-// Left out in this form: ageing, arrays, heterogeneous jobs, permissions, jobs inside reservations, and preemption by Slurm itself.
+// Left out in this form: ageing, limits of arrays, heterogeneous jobs, permissions, jobs inside reservations, and preemption by Slurm itself.
 package slurmsim
 
 import (
