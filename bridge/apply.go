@@ -371,6 +371,7 @@ const (
 	kindPast   = "past"
 	kindPaused = "paused"
 	kindBudget = "budget"
+	kindStage  = "stage"
 	kindIntent = "intent"
 	kindResult = "result"
 )

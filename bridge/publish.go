@@ -20,7 +20,7 @@ func (b *Bridge) publish(now time.Time) {
 	}
 	b.shown = now
 	v := &View{
-		Schema: ViewSchema, At: now, Cycle: b.cycle, Stage: b.cfg.Stage, Paused: b.paused, Unit: b.cfg.Unit, Cluster: b.seen.Cluster,
+		Schema: ViewSchema, At: now, Cycle: b.cycle, Stage: b.staging.Default, Stages: b.staging.list(), Paused: b.paused, Unit: b.cfg.Unit, Cluster: b.seen.Cluster,
 		Slurm: b.seen.Release, API: b.seen.API, SeenAt: b.seen.At, Trouble: b.trouble, Suspect: b.suspect,
 		NextPlan: now.Truncate(b.cfg.Unit).Add(b.cfg.Unit), Actions: b.counts, LastPlan: b.plan, Snapshot: b.snapshot, GPUs: b.gpuCount(), Standstills: b.standstills(),
 	}
