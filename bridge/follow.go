@@ -214,7 +214,7 @@ func (b *Bridge) runBegins(now time.Time, rec *Record, job slurm.Job) {
 		rec.Profile.Steps, rec.Profile.Done = nil, true
 		rec.Profile.Note = "started by Slurm before it was profiled"
 	}
-	rec.Started, rec.StartFailures = true, 0
+	rec.Started, rec.StartFailures, rec.Armed = true, 0, false
 	rec.Placement = placementOf(job)
 	rec.enter(now, phase, why)
 	rec.note(now, "start", fmt.Sprintf("on %s", rec.Placement))

@@ -112,6 +112,8 @@ type Record struct {
 	Demoted  Demotion    `json:"demoted,omitzero"`
 	Reserved Reservation `json:"reserved,omitzero"`
 	Judged   int         `json:"judged,omitempty"`
+	// Armed says that it waits without a delay, ahead of plain jobs by nice.
+	Armed bool `json:"armed,omitempty"`
 	// Doubted says why its reports are not planned with, Doubts what they are held against.
 	Doubted string `json:"doubted,omitempty"`
 	Doubts  Doubts `json:"doubts,omitzero"`

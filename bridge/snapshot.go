@@ -3,7 +3,6 @@ package bridge
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"unisched/planner"
@@ -190,11 +189,7 @@ var waitReasons = []string{"", "None", "Priority", "Resources", "ReqNodeNotAvail
 func (b *Bridge) competitors(planned map[slurm.JobID]bool) []planner.Job {
 	var out []slurm.Job
 	for _, job := range b.seen.Jobs {
-		if planned[job.ID] || job.State != slurm.StatePending || job.Held || job.Dependency != "" || job.Request.GPUs <= 0 ||
-			job.Request.OtherGRES || job.Begin.After(b.seen.At) || job.IsHet() || len(job.Odd) > 0 || job.Reservation != "" {
-			continue
-		}
-		if !slices.ContainsFunc(waitReasons, func(r string) bool { return job.Reason == r || r != "" && strings.HasPrefix(job.Reason, r) }) {
+		if planned[job.ID] || !b.competes(&job) {
 			continue
 		}
 		if b.partitionNodes(job.Partition) == 0 {

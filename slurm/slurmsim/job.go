@@ -39,7 +39,7 @@ type job struct {
 	reason     string
 	held       bool
 	base       int64 // priority without nice
-	nice       int64
+	nice, age  int64
 	restarts   int
 	requeue    bool
 	partition  string
@@ -81,8 +81,20 @@ func (j *job) priority() int64 {
 	if j.held {
 		return 0
 	}
-	return max(j.base-j.nice, 1)
+	return max(j.base-j.nice+j.age, 1)
 }
+
+// grow gives a waiting job the age that it has against one that became eligible when the clock of all began: two jobs differ by the same at any time.
+func (c *Cluster) grow(j *job) {
+	eligible := j.submit
+	if j.begin.After(eligible) {
+		eligible = j.begin
+	}
+	j.age = int64(float64(c.cfg.AgePerHour) * (ageHorizon - eligible.Sub(c.cfg.Start).Hours()))
+}
+
+// ageHorizon is the hour against which ages are counted, so that they are positive.
+const ageHorizon = 1000
 
 // cpus is the number of CPUs: one per task, at least one per node.
 func (j *job) cpus() int { return max(j.req.tasks*max(j.sub.CPUsPerTask, 1), max(j.req.nodes, 1)) }

@@ -26,8 +26,8 @@ type Submission struct {
 	Interactive     bool
 	// Array is the number of tasks of a job array, 1 to Array (0: a plain job).
 	Array int
-	After           slurm.JobID // --dependency=afterany
-	Nice            int64
+	After slurm.JobID // --dependency=afterany
+	Nice  int64
 	// Priority is what multifactor computes, without nice (default 1000).
 	Priority int64
 	Body     Body
