@@ -218,6 +218,13 @@ func TestSlice(t *testing.T) {
 	}
 }
 
+func TestMerge(t *testing.T) {
+	got := Merge([]trace.Job{{ID: "1", Duration: 5, Iterations: 2}, {ID: "2", Duration: 1}, {ID: "1", Submit: 9, Duration: 7, Iterations: 3}})
+	if d := cmp.Diff([]trace.Job{{ID: "1", Duration: 12, Iterations: 5}, {ID: "2", Duration: 1}}, got); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestFixAndDeadlines(t *testing.T) {
 	rows := map[string]Row{}
 	var jobs []trace.Job

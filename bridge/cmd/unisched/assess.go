@@ -26,7 +26,7 @@ spreading over nodes costs (or that history cannot tell), what stopping a job co
 a site can do without it: EDF with a fixed reservation for jobs with deadlines, and plain Slurm's backfill.
 
 History comes from, in one line:
-  sacct -a -P -X --duplicates -S now-30days -o JobID,User,Account,JobName,Partition,Submit,Start,End,ElapsedRaw,State,ReqTRES,AllocTRES,NNodes,NodeList,Comment
+  sacct -a -P -X -S now-30days -o JobID,User,Account,JobName,Partition,Submit,Start,End,ElapsedRaw,State,ReqTRES,AllocTRES,NNodes,NodeList,Comment
 
 Jobs without a comment of UniSched's say neither what deadline they have nor whether they can be stopped. --deadline-partitions names
 partitions for urgent work; without any deadline the mix of --workload (70 % strict by default) is supposed. --preemptible is the share of such jobs
@@ -156,6 +156,7 @@ func (a *app) history(f assessFlags, doc *assessDoc) (assess.History, error) {
 	if len(t.Jobs) == 0 {
 		return h, fmt.Errorf("%s: no jobs with GPUs that ran", name)
 	}
+	t.Jobs = assess.Merge(t.Jobs)
 	if doc.Odd = t.Odd; doc.Odd == nil {
 		doc.Odd = []trace.Odd{}
 	}
