@@ -168,7 +168,7 @@ func (r *Record) reconcile(now time.Time, job slurm.Job) {
 
 // arrived takes for ours what a call of unknown outcome has done after all.
 func (r *Record) arrived(now time.Time, job slurm.Job) {
-	if !r.Late.Any() || !now.Before(r.DoubtTill) {
+	if !r.Late.Any() || !now.Before(r.DoubtTill) || job.State.Finished() {
 		return
 	}
 	c, l := &r.Changed, r.Late

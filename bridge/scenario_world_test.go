@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -197,7 +198,7 @@ func newWorld(t *testing.T, s site) *world {
 	w := &world{t: t, cfg: cfg, sim: sim, wire: &wire{Cluster: sim}, mem: &memory{}, ids: map[string]slurm.JobID{}, nice: map[string]int64{}}
 	w.open()
 	t.Cleanup(func() {
-		if t.Failed() {
+		if t.Failed() && os.Getenv("SWEEP_QUIET") == "" {
 			w.dump()
 		}
 	})

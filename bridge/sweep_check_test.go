@@ -37,7 +37,7 @@ func (s *stage) play() {
 				s.t.Errorf("%s, cycle %d (%d after the fault): %s", s.sim.Now().Format("15:04:05"), s.cycle, s.since, why)
 			}
 		}
-		if len(acts) == 0 && s.over() {
+		if done := s.over(); done && len(acts) == 0 {
 			if after++; after > 6 {
 				break
 			}

@@ -113,13 +113,10 @@ func settings() []*setting {
 		}, shows: preempted("b")},
 		{name: "elastic reshape", site: small(1, nil), script: []act{
 			{0, submits("elastic", elastic)},
-			{100 * time.Second, submits("strict", trained(200, 2, strictIn(6*time.Minute), slurmsim.Saves))},
+			{100 * time.Second, submits("strict", trained(200, 4, strictIn(6*time.Minute), slurmsim.Saves))},
 		}, shows: func(s *stage) bool {
-			sizes := map[int]bool{}
-			for _, x := range s.view("elastic").Stays {
-				sizes[x.Placement.GPUs()] = true
-			}
-			return len(sizes) > 1
+			v := s.view("elastic")
+			return v.Preemptions > 0 && v.Stays[0].Placement.GPUs() != 4 // and it was submitted with 4
 		}},
 		{name: "release", site: small(1, nil), script: append(pair[:3:3],
 			act{110 * time.Second, orders(bridge.OrderRelease, "strict")}, act{130 * time.Second, orders(bridge.OrderRelease, "long")}),
@@ -151,6 +148,9 @@ func settings() []*setting {
 			{0, submits("long", trained(500, 4, "", slurmsim.Saves))},
 			{80 * time.Second, submits("strict", trained(150, 4, strictIn(8*time.Minute), slurmsim.Saves))},
 			{90 * time.Second, func(s *stage) bool { // as soon as it was signalled
+				if j := s.job("long"); j.ID == 0 || j.State.Finished() {
+					return true
+				}
 				if len(s.signals) == 0 {
 					return false
 				}
