@@ -43,6 +43,8 @@ type JobReport struct {
 	Node    string            `json:"node"`
 	Lines   []json.RawMessage `json:"lines"`   // each one for Parse
 	Dropped int               `json:"dropped"` // lines left out since the last report of this run: invalid or over a bound
+	// Skipped counts bytes beside those lines that nobody looked at: the job writes more than can be read.
+	Skipped int64 `json:"skipped_bytes,omitempty"`
 }
 
 // Reply is the daemon's answer to a report. Resync asks the watcher to send its current runs from their beginning;
@@ -98,7 +100,7 @@ func (r Report) check() error {
 	}
 	for _, j := range r.Jobs {
 		switch {
-		case j.Job <= 0 || j.Restart < 0 || j.UID < 0 || j.Dropped < 0:
+		case j.Job <= 0 || j.Restart < 0 || j.UID < 0 || j.Dropped < 0 || j.Skipped < 0:
 			return fmt.Errorf("job %d restart %d uid %d: out of range", j.Job, j.Restart, j.UID)
 		case !ValidNode(j.Node):
 			return fmt.Errorf("job %d: node %.64q", j.Job, j.Node)
