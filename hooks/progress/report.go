@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"unisched/hooks/gpu"
 )
 
 // Bounds on one report. A watcher with more to say sends several.
@@ -33,6 +35,7 @@ type Report struct {
 	Sent          time.Time   `json:"sent"`              // RFC 3339 with nanoseconds, the watcher's clock
 	Version       string      `json:"version,omitempty"` // of the watcher's program
 	Jobs          []JobReport `json:"jobs"`
+	GPUs          *gpu.Report `json:"gpus,omitempty"` // the newest look at the node's GPUs, when there was one since the last report
 }
 
 // JobReport carries the new lines of one run (job and restart count) on one node, in the order they were written.
@@ -97,6 +100,11 @@ func (r Report) check() error {
 		return fmt.Errorf("version %.64q", r.Version)
 	case len(r.Jobs) > MaxReportJobs:
 		return fmt.Errorf("%d jobs, at most %d", len(r.Jobs), MaxReportJobs)
+	}
+	if r.GPUs != nil {
+		if err := r.GPUs.Check(); err != nil {
+			return err
+		}
 	}
 	for _, j := range r.Jobs {
 		switch {

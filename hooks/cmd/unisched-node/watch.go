@@ -36,8 +36,10 @@ type watcher struct {
 	send                 func(ctx context.Context, body []byte) (resync bool, err error)
 	warn                 func(format string, args ...any)
 
+	gpus   *sampler // nil: none
 	seq    uint64
 	skim   int64 // bytes that may still be skimmed in this round
+	waits  bool  // some run had no budget left
 	runs   map[runKey]*tail
 	turn   int // which run comes first, so that a chatty one cannot keep others waiting
 	resync time.Time
@@ -69,6 +71,7 @@ func (c call) watch() int {
 	ca := fl.String("ca", "", "`file` with the certificate authority of an https url")
 	interval := fl.Duration("interval", 2*time.Second, "time between rounds")
 	node := fl.String("node", "", "name to report under (default $SLURMD_NODENAME, else the host name)")
+	gpuPath := fl.String("gpu", findSampler(), "`program` that samples the GPUs, \"\" for none (default: unisched-gpu beside this one)")
 	keep := fl.Duration("keep", 24*time.Hour, "how long the directory of an ended job stays")
 	if err := fl.Parse(c.args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -95,6 +98,12 @@ func (c call) watch() int {
 	w := newWatcher(*base, *node, *keep, s.post, c.warn)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	if *gpuPath != "" {
+		w.gpus = newSampler(*gpuPath, c.warn)
+		ended := make(chan struct{})
+		go func() { defer close(ended); w.gpus.run(ctx) }()
+		defer func() { <-ended }()
+	}
 	w.loop(ctx, *interval)
 	return exitOK
 }
@@ -160,7 +169,9 @@ func (w *watcher) round(ctx context.Context, now time.Time) error {
 	}
 	w.follow(jobs, now)
 	w.skim = skimRound
-	w.turn++ // whoever had to wait comes first some time
+	if w.waits {
+		w.turn, w.waits = w.turn+1, false // whoever had to wait comes first some time
+	}
 	sendErr := w.deliver(ctx, now)
 	if sendErr != nil {
 		for _, t := range w.runs {
@@ -176,13 +187,15 @@ func (w *watcher) round(ctx context.Context, now time.Time) error {
 	return sendErr
 }
 
-// hello sends an empty report when nothing was sent for a while: the daemon learns that this watcher is there, and of which version it is.
+// hello sends a report without jobs when there are new figures of the GPUs, or nothing was sent for a while: the daemon learns that this watcher is
+// there, and of which version it is.
 func (w *watcher) hello(ctx context.Context, now time.Time) error {
-	if now.Sub(w.sent) < helloEvery {
+	gpus := w.gpus.take()
+	if gpus == nil && now.Sub(w.sent) < helloEvery {
 		return nil
 	}
 	w.seq++
-	r := progress.Report{SchemaVersion: progress.SchemaVersion, Node: w.node, Instance: w.instance, Seq: w.seq, Sent: now.UTC(), Version: version(), Jobs: []progress.JobReport{}}
+	r := progress.Report{SchemaVersion: progress.SchemaVersion, Node: w.node, Instance: w.instance, Seq: w.seq, Sent: now.UTC(), Version: version(), Jobs: []progress.JobReport{}, GPUs: gpus}
 	body, err := r.Encode()
 	if err != nil {
 		return err
@@ -193,6 +206,8 @@ func (w *watcher) hello(ctx context.Context, now time.Time) error {
 	}
 	if err == nil {
 		w.sent = now
+	} else if !errors.Is(err, errRefused) {
+		w.gpus.putBack(gpus)
 	}
 	return err
 }
@@ -309,6 +324,7 @@ func (w *watcher) collect(now time.Time) (progress.Report, map[*tail]batch, bool
 		}
 		if b.empty() {
 			w.charge(t, b)
+			w.waits = w.waits || b.more && b.next == t.pos
 			t.pos, t.live = b.next, !b.more
 			t.over = !b.more && !t.ended.IsZero()
 			continue
