@@ -35,23 +35,25 @@ type job struct {
 
 	state      slurm.BaseState
 	completing bool
-	reason     string
-	held       bool
-	base       int64 // priority without nice
-	nice       int64
-	restarts   int
-	requeue    bool
-	partition  string
-	req        request
-	limit      time.Duration
-	begin      time.Time // details->begin_time
-	after      slurm.JobID
-	submit     time.Time
-	start, end time.Time
-	exit, sig  int
-	requeueing bool // the run that is completing goes back to the queue
-	lastNodes  []*node
-	lastEnd    time.Time
+	// configuring: its nodes are waking
+	configuring bool
+	reason      string
+	held        bool
+	base        int64 // priority without nice
+	nice        int64
+	restarts    int
+	requeue     bool
+	partition   string
+	req         request
+	limit       time.Duration
+	begin       time.Time // details->begin_time
+	after       slurm.JobID
+	submit      time.Time
+	start, end  time.Time
+	exit, sig   int
+	requeueing  bool // the run that is completing goes back to the queue
+	lastNodes   []*node
+	lastEnd     time.Time
 
 	alloc  []share
 	run    *run
@@ -97,6 +99,9 @@ func (c *Cluster) shownJob(j *job) slurm.Job {
 	}
 	if j.completing {
 		v.Flags = append(v.Flags, slurm.FlagCompleting)
+	}
+	if j.configuring && j.run != nil {
+		v.Flags = append(v.Flags, slurm.FlagConfiguring)
 	}
 	if j.reason == "BeginTime" {
 		v.Begin = second(j.begin)
