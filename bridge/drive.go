@@ -270,6 +270,10 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 			}
 		}
 	}
+	if !gone && !held && c.falls(rec) {
+		rec.Run.Freed = time.Time{} // its time begins when the node can be woken
+		return nil
+	}
 	if rec.Run.Freed.IsZero() {
 		rec.Run.Freed = c.now
 	}

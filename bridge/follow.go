@@ -218,6 +218,7 @@ func (b *Bridge) followRunning(now time.Time, rec *Record, job slurm.Job) {
 	case !rec.Phase.OnGPUs() || again:
 		b.runBegins(now, rec, job)
 	}
+	b.bootsNodes(now, rec, job)
 	rec.Placement = placementOf(job)
 	if rec.Phase == Running && job.State == slurm.StateSuspended {
 		rec.Why = "suspended"
