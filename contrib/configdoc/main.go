@@ -1,6 +1,8 @@
 // Command configdoc writes docs/configuration.md: every key of the configuration with its type and default, from the table of package
 // siteconfig, and what it means, from the comments of etc/unisched.toml. A test fails when the page is older than either.
 //
+// It refuses to say anything of its own: a key that only one of the two has is an error. Whoever changes the configuration runs it.
+//
 //	go run ./contrib/configdoc >docs/configuration.md
 package main
 
