@@ -48,7 +48,7 @@ func (b *Bridge) reserve(now time.Time, rec *Record) {
 		ran = rec.Wish.Tiers[n-1].At.Sub(rec.FirstSubmit)
 	}
 	rec.Reserved = Reservation{Account: rec.Account, At: now, GPUHours: float64(rec.Original.GPUs) * max(ran, 0).Hours()}
-	if rec.Wish.Class != comment.Strict || !b.stageActs(comment.Strict) {
+	if rec.Wish.Class != comment.Strict || !b.stageActs(rec.Original.Partition, comment.Strict) {
 		return
 	}
 	if limit := b.cfg.budgetOf(rec.Account); limit > 0 {

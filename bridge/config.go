@@ -31,8 +31,10 @@ var stages = []Stage{Shadow, Canary, StageBestEffort, StageSoft, StageStrict}
 
 // Config is what Step needs to know about the site. The zero value is not usable; start from [Defaults].
 type Config struct {
-	Stage       Stage
-	CanaryShare float64 // 0..1, of the best-effort jobs
+	Stage Stage
+	// PartitionStages are the stages of single partitions, "partition=stage".
+	PartitionStages []string
+	CanaryShare     float64 // 0..1, of the best-effort jobs
 	// Unit is the best-effort lease, SLOUnits the length of an SLO lease in units.
 	Unit     time.Duration
 	SLOUnits int
@@ -94,7 +96,7 @@ type Config struct {
 // Defaults are the values of a site that sets nothing.
 func Defaults() Config {
 	return Config{
-		Stage: Shadow, CanaryShare: 0.1, Unit: 5 * time.Minute, SLOUnits: 2, Poll: 10 * time.Second, Delay: 3 * time.Minute,
+		Stage: Shadow, PartitionStages: []string{}, CanaryShare: 0.1, Unit: 5 * time.Minute, SLOUnits: 2, Poll: 10 * time.Second, Delay: 3 * time.Minute,
 		Partitions: []string{"gpu"}, ProfilePartition: "profile", ProfileTime: 5 * time.Minute, RequeueExit: 99, PriorityMode: "nice",
 		CheckpointTimeout: 5 * time.Minute, CheckpointStrikes: 2, Unconfirmed: Keep, MaxCheckpoints: 8, MaxStarts: 8, MaxActions: 200,
 		ShareHalfLife: 7 * 24 * time.Hour, ResumeTimeout: 5 * time.Minute, SuspendTimeout: 30 * time.Second,
@@ -117,6 +119,11 @@ func (c Config) Validate() error {
 	}
 	errs = append(append(errs, c.validGrants()...), c.Admission.validate()...)
 	bad(slices.Contains(stages, c.Stage), "stage %q is none of %v", c.Stage, stages)
+	for _, s := range c.PartitionStages {
+		name, _, err := parsePartitionStage(s)
+		bad(err == nil, "partition_stages: %v", err)
+		bad(err != nil || slices.Contains(c.Partitions, name), "partition_stages: partition %q is not in partitions", name)
+	}
 	bad(c.CanaryShare >= 0 && c.CanaryShare <= 1, "canary_share %v is not within 0..1", c.CanaryShare)
 	bad(c.Unit >= 5*time.Second && c.Unit <= time.Hour, "unit %v is not within 5s..1h", c.Unit)
 	bad(c.SLOUnits >= 1 && c.SLOUnits <= 24, "slo_lease_units %d is not within 1..24", c.SLOUnits)

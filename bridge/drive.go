@@ -151,7 +151,7 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 	case Starting:
 		return c.stuck(rec, job, pending)
 	case Waiting, Admitted:
-		if ch := rec.Changed; pending && (ch.Hold || ch.Reshape || ch.Nice) { // the call that should have taken it off did not arrive
+		if ch := rec.Changed; pending && (ch.Hold || ch.Reshape || ch.Nice && !rec.Armed) { // the call that should have taken it off did not arrive
 			return []Action{Settle{target(run), c.now.Add(b.cfg.Delay)}}
 		}
 		if pending && len(rec.Changed.Pinned) > 0 && len(rec.Original.RequiredNodes) == 0 {
@@ -369,6 +369,7 @@ func (c *cycle) starts(ctx context.Context) error {
 	slices.SortFunc(chosen, func(x, y *Record) int {
 		return cmp.Or(cmp.Compare(x.Target.Rank, y.Target.Rank), cmp.Compare(x.Job, y.Job))
 	})
+	armed := c.arm(waiting)
 	order := b.niceOrder(chosen)
 	for i, rec := range chosen {
 		now, soon := c.room(rec.Target.Placement)
@@ -391,6 +392,9 @@ func (c *cycle) starts(ctx context.Context) error {
 			}
 		}
 	}
+	if err := c.arms(ctx, armed); err != nil {
+		return err
+	}
 	return c.delays(ctx, waiting)
 }
 
@@ -412,7 +416,7 @@ func (c *cycle) tooSoon(rec *Record) bool {
 func (c *cycle) delays(ctx context.Context, waiting []*Record) error {
 	for _, rec := range waiting {
 		job, _ := c.job(rec)
-		if rec.Blocked != "" && !c.now.Before(rec.BlockedTill) || job.Held {
+		if rec.Blocked != "" && !c.now.Before(rec.BlockedTill) || job.Held || rec.Armed {
 			continue
 		}
 		if job.Begin.Sub(c.now) >= c.b.cfg.Delay/2 {

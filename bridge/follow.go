@@ -114,7 +114,8 @@ func (b *Bridge) followJob(now time.Time, rec *Record, job slurm.Job) {
 	if rec.Phase == Unmanaged {
 		rec.Submit, rec.Restart = job.Submit, job.Restarts
 		rec.reconcile(now, job)
-		if job.State == slurm.StatePending && job.Comment != rec.Comment && !rec.Changed.Any() {
+		split := rec.Remainder && !waitingTasks(job) // the last task has taken the array's own record over
+		if split || job.State == slurm.StatePending && job.Comment != rec.Comment && !rec.Changed.Any() {
 			// The user corrected the comment of a waiting job: look at it anew.
 			if again := b.admit(now, job); again != nil && again.Phase != Unmanaged {
 				*rec = *again
@@ -170,9 +171,10 @@ func (c Changed) equal(o Changed) bool {
 
 // isOriginal reports whether the request stands as the user submitted it.
 func (r *Record) isOriginal(job slurm.Job) bool {
-	q := job.Request
-	return job.Partition == r.Original.Partition && q.TRESPerNode == r.Original.TRESPerNode && q.TRESPerJob == r.Original.TRESPerJob &&
-		q.Tasks == r.Original.Tasks && q.Nodes.Min == r.Original.Nodes.Min
+	q, o := job.Request, r.Original
+	narrowed := o.Nodes.Max == 0 && q.Nodes.Max > 0 && q.Nodes.Max < mostNodes(o) // by a node list of ours, and stays so without it
+	return job.Partition == o.Partition && q.TRESPerNode == o.TRESPerNode && q.TRESPerJob == o.TRESPerJob &&
+		q.Tasks == o.Tasks && q.Nodes.Min == o.Nodes.Min && !narrowed
 }
 
 // followRunning handles a job that Slurm shows running (or suspended).
@@ -215,7 +217,7 @@ func (b *Bridge) runBegins(now time.Time, rec *Record, job slurm.Job) {
 		rec.Profile.Steps, rec.Profile.Done = nil, true
 		rec.Profile.Note = "started by Slurm before it was profiled"
 	}
-	rec.Started, rec.StartFailures = true, 0
+	rec.Started, rec.StartFailures, rec.Armed = true, 0, false
 	rec.Placement = placementOf(job)
 	rec.enter(now, phase, why)
 	rec.note(now, "start", fmt.Sprintf("on %s", rec.Placement))

@@ -20,7 +20,7 @@ func (b *Bridge) publish(now time.Time) {
 	}
 	b.shown = now
 	v := &View{
-		Schema: ViewSchema, At: now, Cycle: b.cycle, Stage: b.cfg.Stage, Paused: b.paused, Unit: b.cfg.Unit, Cluster: b.seen.Cluster,
+		Schema: ViewSchema, At: now, Cycle: b.cycle, Stage: b.staging.Default, Stages: b.staging.list(), Paused: b.paused, Unit: b.cfg.Unit, Cluster: b.seen.Cluster,
 		Slurm: b.seen.Release, API: b.seen.API, SeenAt: b.seen.At, Trouble: b.trouble, Suspect: b.suspect,
 		NextPlan: now.Truncate(b.cfg.Unit).Add(b.cfg.Unit), Actions: b.counts, LastPlan: b.plan, Snapshot: b.snapshot, GPUs: b.gpuCount(), Standstills: b.standstills(),
 	}
@@ -87,7 +87,7 @@ func (b *Bridge) gpuCount() GPUCount {
 // jobView is one job as people see it.
 func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
 	v := JobView{
-		ID: rec.Job, Ref: rec.Job.String(), Restart: rec.Restart, Name: rec.Name, User: rec.User, Account: rec.Account, Class: planner.Class(rec.Wish.Class),
+		ID: rec.Job, Ref: rec.Ref(), Restart: rec.Restart, Name: rec.Name, User: rec.User, Account: rec.Account, Class: planner.Class(rec.Wish.Class),
 		Phase: rec.Phase, Since: rec.Since, Why: rec.Why, SlurmState: string(job.State), SlurmReason: job.Reason, GPUs: rec.Original.GPUs,
 		Placement: rec.Placement, LeaseUntil: rec.LeaseUntil, Submitted: rec.FirstSubmit, Target: rec.Target, Estimate: rec.Estimate,
 		Iter: rec.Iter, SavedIter: rec.Saved, Preemptions: rec.Preemptions, Strikes: rec.Strikes, NoPreempt: b.whyNotPreempted(rec, job), LostIters: rec.LostIters,

@@ -21,6 +21,12 @@ type Record struct {
 	Submit      time.Time `json:"submit"` // as last seen
 	Restart     int       `json:"restart"`
 
+	// Array and Task name the task of a job array that it is; 0 and 0 for a plain job. One task's Job is the array's own number: only Ref tells them apart.
+	Array slurm.JobID `json:"array,omitempty"`
+	Task  int         `json:"task,omitempty"`
+	// Remainder says that it stands for the tasks of an array that have not started yet.
+	Remainder bool `json:"remainder,omitempty"`
+
 	Name, User, Account, QOS string
 	// Comment is the wish as it stood at admission; deadlines never change after it.
 	Comment string       `json:"comment,omitempty"`
@@ -106,6 +112,8 @@ type Record struct {
 	Demoted  Demotion    `json:"demoted,omitzero"`
 	Reserved Reservation `json:"reserved,omitzero"`
 	Judged   int         `json:"judged,omitempty"`
+	// Armed says that it waits without a delay, ahead of plain jobs by nice.
+	Armed bool `json:"armed,omitempty"`
 	// Doubted says why its reports are not planned with, Doubts what they are held against.
 	Doubted string `json:"doubted,omitempty"`
 	Doubts  Doubts `json:"doubts,omitzero"`
@@ -248,6 +256,15 @@ const (
 // ID names the run in progress (or, of a waiting job, the next one).
 func (r *Record) ID() planner.Run {
 	return planner.Run{Job: planner.JobID(r.Job), Restart: r.Restart}
+}
+
+// Ref is what Slurm prints for the job: 12, 12_3.
+func (r *Record) Ref() string {
+	ref := slurm.Ref{ID: r.Job, Array: r.Array}
+	if r.Array != 0 {
+		ref.Tasks = itoa(int64(r.Task))
+	}
+	return ref.String()
 }
 
 // Class is the class under which the job is planned now.

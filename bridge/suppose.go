@@ -32,8 +32,8 @@ func (v *View) stand() (*Bridge, error) {
 		return nil, ErrNoBasis
 	}
 	b := &Bridge{cfg: v.Basis.cfg, parts: Parts{Log: func(time.Time, Note) {}}, records: map[slurm.JobID]*Record{}, seen: v.Basis.seen, lore: v.Basis.lore, quiet: 1}
-	b.cfg.Stage = StageStrict               // what would become of it if we acted
-	b.lore.dirty, b.lore.ready = false, nil // the loop goes on using its fits
+	b.staging = staging{Default: StageStrict} // what would become of it if we acted
+	b.lore.dirty, b.lore.ready = false, nil   // the loop goes on using its fits
 	return b, nil
 }
 

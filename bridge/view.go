@@ -14,25 +14,27 @@ const ViewSchema = 1
 
 // View is what the last Step saw and decided: a value, published whole, read by the control socket without a lock.
 type View struct {
-	Schema   int           `json:"schema_version"`
-	At       time.Time     `json:"at"`
-	Cycle    int64         `json:"cycle"`
-	Stage    Stage         `json:"stage"`
-	Paused   bool          `json:"paused"`
-	Unit     time.Duration `json:"unit_ns"`
-	Cluster  string        `json:"cluster"`
-	Slurm    string        `json:"slurm_release"`
-	API      string        `json:"api"`
-	SeenAt   time.Time     `json:"seen_at,omitzero"`   // the last good snapshot
-	Trouble  string        `json:"trouble,omitempty"`  // why the newest look at Slurm failed
-	Standby  string        `json:"standby,omitempty"`  // who is at work in this instance's place; all else is empty then
-	Suspect  string        `json:"suspect,omitempty"`  // why nothing disruptive is done now
-	NextPlan time.Time     `json:"next_plan,omitzero"` // the next unit boundary
-	GPUs     GPUCount      `json:"gpus"`
-	Counts   []PhaseCount  `json:"phases"`
-	Jobs     []JobView     `json:"jobs"`
-	Actions  ActionCounts  `json:"actions"`
-	LastPlan planner.Plan  `json:"plan"`
+	Schema int       `json:"schema_version"`
+	At     time.Time `json:"at"`
+	Cycle  int64     `json:"cycle"`
+	Stage  Stage     `json:"stage"`
+	// Stages are those of partitions that have their own.
+	Stages   []PartitionStage `json:"stages,omitempty"`
+	Paused   bool             `json:"paused"`
+	Unit     time.Duration    `json:"unit_ns"`
+	Cluster  string           `json:"cluster"`
+	Slurm    string           `json:"slurm_release"`
+	API      string           `json:"api"`
+	SeenAt   time.Time        `json:"seen_at,omitzero"`   // the last good snapshot
+	Trouble  string           `json:"trouble,omitempty"`  // why the newest look at Slurm failed
+	Standby  string           `json:"standby,omitempty"`  // who is at work in this instance's place; all else is empty then
+	Suspect  string           `json:"suspect,omitempty"`  // why nothing disruptive is done now
+	NextPlan time.Time        `json:"next_plan,omitzero"` // the next unit boundary
+	GPUs     GPUCount         `json:"gpus"`
+	Counts   []PhaseCount     `json:"phases"`
+	Jobs     []JobView        `json:"jobs"`
+	Actions  ActionCounts     `json:"actions"`
+	LastPlan planner.Plan     `json:"plan"`
 	// Budgets are those of accounts whose strict jobs have one.
 	Budgets []Budget `json:"budgets,omitempty"`
 	// Standstills are the partitions in which nobody is preempted, since who was did not come back.

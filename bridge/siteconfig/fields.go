@@ -196,6 +196,7 @@ var fields = []field{
 	list("web.hosts", func(s *Site) *[]string { return &s.Web.Hosts }),
 
 	text("bridge.stage", func(s *Site) *string { return (*string)(&s.Bridge.Stage) }),
+	list("bridge.partition_stages", func(s *Site) *[]string { return &s.Bridge.PartitionStages }),
 	real("bridge.canary_share", func(s *Site) *float64 { return &s.Bridge.CanaryShare }),
 	span("bridge.unit", func(s *Site) *time.Duration { return &s.Bridge.Unit }),
 	whole("bridge.slo_lease_units", func(s *Site) *int { return &s.Bridge.SLOUnits }),

@@ -174,8 +174,9 @@ func (p *play) until(least, most time.Duration) {
 	for _, name := range slices.Sorted(keysOf(p.seen)) {
 		var kept []string
 		for i, line := range p.seen[name] {
-			// How it waited before it stood otherwise is passing.
-			if !strings.HasPrefix(line, "PENDING") || i+1 == len(p.seen[name]) {
+			// How it waited before it stood otherwise is passing, and so is a run whose launch fails, which may be over before anybody looks.
+			last := i+1 == len(p.seen[name])
+			if last || !strings.HasPrefix(line, "PENDING") && p.chapter != "launch fails" {
 				kept = append(kept, line)
 			}
 		}

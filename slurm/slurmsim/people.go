@@ -24,8 +24,10 @@ type Submission struct {
 	Begin           time.Time
 	Hold, NoRequeue bool
 	Interactive     bool
-	After           slurm.JobID // --dependency=afterany
-	Nice            int64
+	// Array is the number of tasks of a job array, 1 to Array (0: a plain job).
+	Array int
+	After slurm.JobID // --dependency=afterany
+	Nice  int64
 	// Priority is what multifactor computes, without nice (default 1000).
 	Priority int64
 	Body     Body
@@ -47,6 +49,9 @@ func (c *Cluster) Submit(s Submission) slurm.JobID {
 	j := &job{id: id, sub: s, first: c.now, state: slurm.StatePending, base: s.Priority, nice: s.Nice, requeue: !s.NoRequeue, partition: s.Partition,
 		req:   request{nodes: max(s.Nodes, 1), maxNodes: s.Nodes, tasks: s.Tasks, perNode: s.GPUsPerNode, perJob: s.GPUs},
 		limit: max(s.TimeLimit, 0), begin: c.now, submit: c.now, held: s.Hold, after: s.After,
+	}
+	for task := range s.Array {
+		j.array, j.waiting = id, append(j.waiting, task+1)
 	}
 	if c.cfg.SubmitDelay > 0 && strings.Contains(s.Comment, "unisched") && s.Begin.IsZero() {
 		s.Begin = second(c.now.Add(c.cfg.SubmitDelay))

@@ -77,6 +77,9 @@ type run struct {
 
 // begins starts a job on its nodes.
 func (c *Cluster) begins(j *job, shares []share) {
+	if len(j.waiting) > 0 {
+		j = c.split(j)
+	}
 	c.dequeue(j)
 	c.take(j, shares)
 	j.state, j.reason, j.start, j.end = slurm.StateRunning, "", c.now, time.Time{}

@@ -66,6 +66,10 @@ func (c *Cluster) enqueue(j *job) {
 	if !j.pending() || j.completing {
 		return
 	}
+	if c.cfg.AgePerHour > 0 {
+		c.grow(j)
+		c.touch(j)
+	}
 	if !j.held && j.begin.After(c.now) {
 		begin := j.begin
 		c.at(c.tick(begin), func() {

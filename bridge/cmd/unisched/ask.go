@@ -90,6 +90,9 @@ func (a *app) status(v bridge.View, bad []string) {
 		item(a.out, "", "%s", b)
 	}
 	item(a.out, "Stage", "%s, unit %s", v.Stage, span(v.Unit))
+	for _, p := range v.Stages {
+		item(a.out, "", "%s in partition %s", p.Stage, p.Partition)
+	}
 	item(a.out, "Slurm", "%s %s, API %s, seen %s", v.Cluster, v.Slurm, v.API, a.moment(v.SeenAt))
 	item(a.out, "Cycle", "%d, %s", v.Cycle, a.moment(v.At))
 	item(a.out, "Next plan", "%s", a.moment(v.NextPlan))
