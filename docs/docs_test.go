@@ -153,3 +153,35 @@ func TestNamedFiles(t *testing.T) {
 		t.Errorf("only %d names were found", seen)
 	}
 }
+
+// TestHeadline: each figure in the README's table of measurements stands on the page that its row names.
+func TestHeadline(t *testing.T) {
+	raw, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(raw), "## Measured\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	figure := regexp.MustCompile(`[+-]?\d[\d.,]*`)
+	seen := 0
+	for row := range strings.Lines(table) {
+		cells := strings.Split(row, "|")
+		m := link.FindStringSubmatch(row)
+		if len(cells) != 5 || m == nil {
+			continue
+		}
+		name, _, _ := strings.Cut(m[1], "#")
+		for _, f := range figure.FindAllString(cells[2], -1) {
+			seen++
+			page, err := os.ReadFile(filepath.Join("..", name))
+			if err != nil {
+				t.Errorf("%s: %v", f, err)
+			} else if !regexp.MustCompile(`(^|[^\d.])`+regexp.QuoteMeta(f)+`($|[^\d])`).Match(page) {
+				t.Errorf("%s is not on %s", f, name)
+			}
+		}
+	}
+	if seen < 5 {
+		t.Errorf("only %d figures were found", seen)
+	}
+}
