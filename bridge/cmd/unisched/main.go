@@ -78,13 +78,16 @@ func (c coded) Unwrap() error { return c.err }
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
 	c, ok := errors.AsType[coded](err)
 	if !ok { // what cobra itself found wrong: flags, arguments, names of commands
-		c = coded{exitUsage, fmt.Errorf("%w\nTry: unisched --help", err)}
+		c = coded{exitUsage, err}
+	}
+	if todo := a.next(cmd, c); c.err != nil && todo != "" {
+		c.err = fmt.Errorf("%w\n%s", c.err, todo)
 	}
 	if c.err != nil {
 		fmt.Fprintf(a.err, "unisched: %s\n", clean(c.err.Error(), true))
@@ -145,6 +148,9 @@ func (a *app) root() *cobra.Command {
 		a.debugCommand(),
 		a.versionCommand(),
 	)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	exemplify(root)
 	return root
 }
 
