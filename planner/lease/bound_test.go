@@ -60,6 +60,26 @@ func TestLuckIsPlannedFor(t *testing.T) {
 	}
 }
 
+// TestAlone: a job as large as the cluster that has little time to spare stops a best-effort job at once, rather than wait for as long as that may just do:
+// the margins of the rows, which such a job cannot keep, are not held against one that nobody with a deadline is in the way of.
+func TestAlone(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		due  float64
+		want string
+	}{
+		{"little time", 7.2, "1 stop ; 2 start a000:4"},
+		{"a lot", 30, "1 keep a000:4; 2 wait "},
+	} {
+		s := plantest.Snapshot(plantest.Nodes(1, 4), plantest.Running(plantest.Job(1, 30, planner.Shape{4}), at(node("a000", 4))),
+			plantest.Strict(plantest.Job(2, 5.9, planner.Shape{4}), c.due))
+		s.Jobs[0].LeaseUntil = s.Now
+		if got := placed(New(Config{}, bruteSolver).Plan(context.Background(), s)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 // TestNothingToSearch: where a candidate reaches the ceiling no solver is asked, and the plan says that it cannot be beaten.
 func TestNothingToSearch(t *testing.T) {
 	s := plantest.Snapshot(plantest.Nodes(1, 4), plantest.Running(plantest.Job(1, 50, planner.Shape{4}), at(node("a000", 4))),
