@@ -53,6 +53,9 @@ type Compared struct {
 	Plain    *sim.Figures `json:"backfill"`
 }
 
+// WholeEDF is the name of the policy that stands in where no reservation leaves room for both sides: earliest deadline first on all nodes.
+const WholeEDF = "edf"
+
 // Judge weighs the mix and the figures.
 func Judge(h History, m Mix, c Compared) Verdict {
 	v := Verdict{Reasons: structure(h, m)}
@@ -67,7 +70,7 @@ func Judge(h History, m Mix, c Compared) Verdict {
 	case v.Worth:
 		v.Text = "Worth it."
 	case stop && gain:
-		v.Text = "Not worth it as things are: the gain of the simulation needs what these jobs or this site do not allow."
+		v.Text = "Not worth it as things are: what the simulation gains comes from merged pools, or from the order of the queue alone, which priorities can give as well."
 	default:
 		v.Text = "Not worth it."
 	}
@@ -106,6 +109,9 @@ func figures(c Compared) (gain bool, out []Reason) {
 	rival, name := c.Plain, "plain backfill"
 	if c.Reserved != nil && (rival == nil || Better(c.Reserved, rival)) {
 		rival, name = c.Reserved, "EDF with a fixed reservation"
+		if rival.Name == WholeEDF {
+			name = "EDF on all nodes"
+		}
 	}
 	misses, times := 0.0, 1.0
 	hasSLO := c.Ours.WeightedMiss != nil && rival.WeightedMiss != nil
