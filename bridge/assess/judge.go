@@ -51,6 +51,8 @@ type Compared struct {
 	Ours     *sim.Figures `json:"unisched"`
 	Reserved *sim.Figures `json:"reserved"`
 	Plain    *sim.Figures `json:"backfill"`
+	// SLO is how many of the simulated jobs have deadlines: what one of them weighs is no difference.
+	SLO int `json:"slo_jobs"`
 }
 
 // WholeEDF is the name of the policy that stands in where no reservation leaves room for both sides: earliest deadline first on all nodes.
@@ -127,7 +129,12 @@ func figures(c Compared) (gain bool, out []Reason) {
 	if c.Ours.Unfinished > rival.Unfinished {
 		return false, append(out, Reason{Unfinished, false, fmt.Sprintf("%d jobs never ended, with %s %d", c.Ours.Unfinished, name, rival.Unfinished)})
 	}
-	return misses >= missGain && times <= timeNoWorse || misses >= -missSame && times <= timeGain, out
+	same := missSame
+	if c.SLO > 0 {
+		same = max(same, 1/float64(c.SLO))
+	}
+	same += 1e-9
+	return misses >= max(missGain, same) && times <= timeNoWorse || misses >= -same && times <= timeGain, out
 }
 
 // Better reports whether a is what a site would rather have: fewer misses, then shorter job times.

@@ -275,6 +275,11 @@ func (a *app) assessRun(ctx context.Context, f assessFlags, cfg sim.Config, jobs
 	if err != nil {
 		return err
 	}
+	for _, j := range jobs {
+		if j.Class.SLO() {
+			doc.Compared.SLO++
+		}
+	}
 	for i := range results {
 		r := &results[i].Figures
 		switch {
