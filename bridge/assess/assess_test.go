@@ -100,6 +100,8 @@ func TestFigures(t *testing.T) {
 		{"backfill is the better rival", Compared{Ours: fig(0.1, 100, 0), Reserved: fig(0.5, 100, 0), Plain: fig(0.12, 100, 0)}, false, []string{Misses, JobTimes}},
 		{"no deadlines", Compared{Ours: fig(-1, 70, 0), Plain: fig(-1, 100, 0)}, true, []string{JobTimes}},
 		{"no best effort", Compared{Ours: fig(0, -1, 0), Reserved: fig(0.2, -1, 0)}, true, []string{Misses}},
+		{"one job of ten is no difference, for", Compared{Ours: fig(0.2, 50, 0), Reserved: fig(0.1, 100, 0), SLO: 10}, true, []string{Misses, JobTimes}},
+		{"one job of ten is no difference, against", Compared{Ours: fig(0.1, 100, 0), Reserved: fig(0.2, 100, 0), SLO: 10}, false, []string{Misses, JobTimes}},
 		{"jobs that never end", Compared{Ours: fig(0, 70, 3), Reserved: fig(0.2, 100, 1)}, false, []string{Misses, JobTimes, Unfinished}},
 	} {
 		gain, reasons := figures(tt.c)

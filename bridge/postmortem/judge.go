@@ -21,12 +21,16 @@ func Judge(c Case) Report {
 		r.Verdict = "It has no deadline: there is nothing that it could have missed."
 		return r
 	}
+	if e.Met == nil {
+		r.Verdict = "Its end was not seen: whether it met its deadline is not known."
+		return r
+	}
 	r.Deadline = e.Last()
-	if e.Met != nil && *e.Met > 0 { // a later tier: the first one was missed
+	if *e.Met > 0 { // a later tier: the first one was missed
 		r.Deadline = e.Tiers[0].At
 	}
 	r.LateS, r.WindowS = e.Ended.Sub(r.Deadline).Seconds(), r.Deadline.Sub(e.Submitted).Seconds()
-	r.Missed = e.Met != nil && *e.Met != 0
+	r.Missed = *e.Met != 0
 	l := newLedger(&c)
 	l.waiting()
 	need := l.running()

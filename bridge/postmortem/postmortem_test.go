@@ -318,6 +318,7 @@ func TestNothingToExplain(t *testing.T) {
 		says   string
 	}{
 		"met":         {func(e *account.Entry) { e.Met, e.Tiers[0].At = ptr(0), at(600) }, "It met its deadline, with 9h00m to spare."},
+		"not seen":    {func(e *account.Entry) { e.Met = nil }, "Its end was not seen"},
 		"no deadline": {func(e *account.Entry) { e.Met, e.Tiers = nil, nil }, "It has no deadline"},
 	} {
 		w := base(0)

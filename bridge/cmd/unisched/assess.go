@@ -80,7 +80,7 @@ type assessDoc struct {
 	Nodes     int             `json:"nodes"`
 	PerNode   int             `json:"gpus_per_node"`
 	Simulated int             `json:"simulated_jobs"`
-	Reserved  int             `json:"reserved_nodes"` // of the reservation compared with; 0: none
+	Reserved  int             `json:"reserved_nodes"` // of the reservation compared with; 0: EDF on all nodes, where no reservation leaves room for both
 	Compared  assess.Compared `json:"compared"`
 	Assumed   []string        `json:"assumed"`
 	Odd       []trace.Odd     `json:"odd_rows"`
@@ -268,10 +268,17 @@ func (a *app) assessRun(ctx context.Context, f assessFlags, cfg sim.Config, jobs
 				f.policies = append(f.policies, name)
 			}
 		}
+	} else if slices.ContainsFunc(jobs, func(j trace.Job) bool { return j.Class.SLO() }) { // no room for both sides
+		f.policies = append(f.policies, assess.WholeEDF)
 	}
 	results, err := a.simAll(ctx, f.simFlags, cfg, jobs)
 	if err != nil {
 		return err
+	}
+	for _, j := range jobs {
+		if j.Class.SLO() {
+			doc.Compared.SLO++
+		}
 	}
 	for i := range results {
 		r := &results[i].Figures
@@ -328,11 +335,15 @@ func (a *app) assessShow(d assessDoc) {
 	item(a.out, "Pools", "%s.", m.Pools.Text)
 	if c := d.Compared; c.Ours != nil {
 		fmt.Fprintf(a.out, "\n%d jobs simulated\n", d.Simulated)
+		edf := fmt.Sprintf("EDF, %d nodes reserved", d.Reserved)
+		if d.Reserved == 0 {
+			edf = "EDF, nothing reserved"
+		}
 		t := table{head: []string{"POLICY", "MISS %", "BE min", "BE P99", "JCT min", "USED %", "STOPS", "LEFT"}, bound: []int{34, 7, 8, 8, 8, 7, 7, 5}, flex: 0}
 		for _, p := range []struct {
 			name string
 			f    *sim.Figures
-		}{{"unisched", c.Ours}, {fmt.Sprintf("EDF, %d nodes reserved", d.Reserved), c.Reserved}, {"plain backfill", c.Plain}} {
+		}{{"unisched", c.Ours}, {edf, c.Reserved}, {"plain backfill", c.Plain}} {
 			if p.f != nil {
 				t.add(p.name, scaled(p.f.WeightedMiss, 100, 1), scaled(p.f.BEJCTMean, 1./60, 0), scaled(p.f.BEJCTP99, 1./60, 0), scaled(p.f.JCTMean, 1./60, 0), scaled(p.f.Utilization, 100, 0),
 					fmt.Sprint(p.f.Preemptions), fmt.Sprint(p.f.Unfinished))
