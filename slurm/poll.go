@@ -51,6 +51,7 @@ type Poller struct {
 	stale   bool             // the controller was away: begin with a full list
 	pause   time.Duration    // the last one, 0 when all is well
 	resting time.Time        // until when the server is left alone
+	why     string           // the error that it is left alone for
 	counts  PollCounts
 }
 
@@ -89,11 +90,19 @@ const (
 func (p *Poller) State(ctx context.Context, now time.Time) (State, error) {
 	if wait := p.resting.Sub(now); wait > 0 && wait <= maxRetryAfter {
 		return State{}, &Error{Kind: ErrRateLimited, Op: "look", After: wait,
-			Msg: fmt.Sprintf("slurmrestd has too much to do and is left alone for another %v; last seen %v ago", wait.Round(time.Second), now.Sub(p.at).Round(time.Second))}
+			Msg: fmt.Sprintf("left alone for another %v, %s, since: %s", wait.Round(time.Second), p.age(now), p.why)}
 	}
 	s, err := p.look(ctx, now)
 	p.judge(now, err)
 	return s, err
+}
+
+// age says how old the last good look is.
+func (p *Poller) age(now time.Time) string {
+	if p.at.IsZero() {
+		return "never seen yet"
+	}
+	return fmt.Sprintf("last seen %v ago", now.Sub(p.at).Round(time.Second))
 }
 
 // judge learns from how a look ended.
@@ -114,7 +123,7 @@ func (p *Poller) judge(now time.Time, err error) {
 	if errors.As(err, &e) {
 		p.pause = max(p.pause, e.After)
 	}
-	p.resting = now.Add(p.pause)
+	p.resting, p.why = now.Add(p.pause), err.Error()
 	p.counts.Pauses++
 }
 
