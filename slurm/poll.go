@@ -31,7 +31,7 @@ type PollOptions struct {
 // says it has too much to do, or does not answer in time, is left alone for a while that doubles from 10 s to 2 minutes: State then fails with
 // [ErrRateLimited] without a request. What it can do besides is the client's.
 //
-// Its methods may be called from many goroutines, State from one.
+// The jobs of a State are the base of the next: nobody may change them. The methods may be called from many goroutines, State from one.
 type Poller struct {
 	*Client
 	opts PollOptions
@@ -173,7 +173,7 @@ func (p *Poller) readAll(ctx context.Context, now time.Time, marks map[JobID]uin
 		return State{}, err
 	}
 	p.took = p.opts.Clock().Sub(began)
-	p.base, p.marks, p.full, p.seen = slices.Clone(s.Jobs), marks, now, s.SlurmTime
+	p.base, p.marks, p.full, p.seen = s.Jobs, marks, now, s.SlurmTime
 	p.unread = tally{}
 	for _, o := range s.Odd {
 		if o.What == "job" || o.What == "job.double" {
@@ -210,7 +210,7 @@ func (p *Poller) readSome(ctx context.Context, now time.Time, marks map[JobID]ui
 		return State{}, err
 	}
 	s.Odd = odd.counts()
-	p.base, p.marks, p.next, p.seen = slices.Clone(s.Jobs), marks, next, s.SlurmTime
+	p.base, p.marks, p.next, p.seen = s.Jobs, marks, next, s.SlurmTime
 	p.counts.Delta++
 	p.counts.Records += read
 	return s, nil

@@ -22,10 +22,12 @@ import (
 	"unisched/bridge/journal"
 	"unisched/bridge/siteconfig"
 	"unisched/planner/milp/highs"
+	"unisched/slurm/slurmtest"
 )
 
 func TestMain(m *testing.M) {
 	highs.MaybeChild()
+	slurmtest.MaybeServe()
 	os.Exit(m.Run())
 }
 
