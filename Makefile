@@ -15,7 +15,7 @@ STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflag
 SLURM ?= 24.11
 PKGS := ./...
 
-.PHONY: help build test unit test-e2e bench-web fidelity demo lint fuzz bench packages test-packages experiments cluster-up cluster-down clean
+.PHONY: help build test unit test-e2e soak bench-web fidelity demo lint fuzz bench packages test-packages experiments cluster-up cluster-down clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -60,6 +60,11 @@ fidelity: build ## the simulator against a real Slurm of 16 x 4 GPUs: two loads,
 	$(HIGHS)
 	go run ./contrib/fidelity -slurm $(SLURM) -load 360
 	go run ./contrib/fidelity -slurm $(SLURM) -load 720
+
+SEEDS ?= 5
+bench: build ## the planner on clusters of four sizes, tables and one line of ratios (SEEDS=1 is quick)
+	$(HIGHS)
+	go run ./contrib/planbench -seeds $(SEEDS)
 
 bench-web: ## first paint and updates of the web page with 1,000 jobs and 120 nodes, in Chromium
 	contrib/ci/needs unit

@@ -50,20 +50,11 @@ const (
 // place finds nodes for a job among those not in closed. It follows what was measured: required nodes are taken as they are; GPUs per node are met
 // exactly; GPUs per job are packed onto the first node, one at least left for each further node.
 func (c *Cluster) place(j *job, closed map[*node]bool) ([]share, verdict, string) {
-	part, ok := c.partition(j.partition)
-	if !ok || part.Down {
-		return nil, limited, "PartitionDown"
+	part, _ := c.partition(j.partition)
+	if why := c.limit(j); why != "" {
+		return nil, limited, why
 	}
 	q := j.req
-	if part.MaxGPUs != 0 && q.gpus() > part.MaxGPUs {
-		return nil, limited, "QOSMaxGRESPerJob"
-	}
-	if part.MaxNodes > 0 && q.nodes > part.MaxNodes {
-		return nil, limited, "PartitionNodeLimit"
-	}
-	if part.MaxTime > 0 && j.limit > part.MaxTime {
-		return nil, limited, "PartitionTimeLimit"
-	}
 	if most, ok := c.cfg.GroupGPUs[j.sub.Account]; ok && c.accountGPUs(j.sub.Account)+q.gpus() > most {
 		return nil, limited, "AssocGrpGRES"
 	}
@@ -80,8 +71,13 @@ func (c *Cluster) place(j *job, closed map[*node]bool) ([]share, verdict, string
 		return nil, impossible, "BadConstraints"
 	}
 	var open []*node
+	reserved := false
 	for _, n := range all {
-		if n.usable() && !closed[n] && n.freeGPUs > 0 && n.freeCPUs > 0 && !c.spoken(j, n) {
+		switch {
+		case !n.usable() || closed[n] || n.freeGPUs <= 0 || n.freeCPUs <= 0:
+		case c.spoken(j, n):
+			reserved = true
+		default:
 			open = append(open, n)
 		}
 	}
@@ -97,6 +93,9 @@ func (c *Cluster) place(j *job, closed map[*node]bool) ([]share, verdict, string
 			return s, fits, ""
 		}
 	}
+	if reserved {
+		return nil, nodeDown, reservedReason
+	}
 	return nil, busy, "Resources"
 }
 
@@ -111,6 +110,25 @@ func (c *Cluster) accountGPUs(account string) int {
 		}
 	}
 	return held
+}
+
+// reservedReason is Slurm's word for a job that a reservation ahead keeps off the nodes; it keeps nobody else waiting.
+const reservedReason = "ReqNodeNotAvail, Reserved for maintenance"
+
+// limit is the limit of its partition that keeps a job from starting, "" when there is none. Slurm shows it also on a job that would wait anyway.
+func (c *Cluster) limit(j *job) string {
+	part, ok := c.partition(j.partition)
+	switch {
+	case !ok || part.Down:
+		return "PartitionDown"
+	case part.MaxGPUs != 0 && j.req.gpus() > part.MaxGPUs:
+		return "QOSMaxGRESPerJob"
+	case part.MaxNodes > 0 && j.req.nodes > part.MaxNodes:
+		return "PartitionNodeLimit"
+	case part.MaxTime > 0 && (j.limit == 0 || j.limit > part.MaxTime):
+		return "PartitionTimeLimit"
+	}
+	return ""
 }
 
 func (c *Cluster) placeRequired(j *job, all []*node, closed map[*node]bool) ([]share, verdict, string) {
@@ -144,7 +162,7 @@ func (c *Cluster) placeRequired(j *job, all []*node, closed map[*node]bool) ([]s
 	}
 	for _, n := range want {
 		if c.spoken(j, n) {
-			return nil, nodeDown, "ReqNodeNotAvail, Reserved for maintenance"
+			return nil, nodeDown, reservedReason
 		}
 	}
 	for _, n := range want {

@@ -161,7 +161,7 @@ func (d daemon) run(ctx context.Context) error {
 			stop(fmt.Errorf("another instance has taken over: %w", held)) // and this one will stand by when it is started again
 		}
 	}
-	loop{body: d.body, poll: d.site.Bridge.Poll, done: done}.run(stopped)
+	loop{body: d.body, poll: d.site.Bridge.Poll, before: newSwitches(d.site.Daemon.StateDir, d.body, d.log).look, done: done}.run(stopped)
 	d.watch.system.tell("STOPPING=1")
 	closeServers()
 	group.Wait()
