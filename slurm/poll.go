@@ -31,7 +31,7 @@ type PollOptions struct {
 // says it has too much to do, or does not answer in time, is left alone for a while that doubles from 10 s to 2 minutes: State then fails with
 // [ErrRateLimited] without a request. What it can do besides is the client's.
 //
-// Its methods may be called from many goroutines, State from one.
+// The jobs of a State are the base of the next: nobody may change them. The methods may be called from many goroutines, State from one.
 type Poller struct {
 	*Client
 	opts PollOptions
@@ -51,6 +51,7 @@ type Poller struct {
 	stale   bool             // the controller was away: begin with a full list
 	pause   time.Duration    // the last one, 0 when all is well
 	resting time.Time        // until when the server is left alone
+	why     string           // the error that it is left alone for
 	counts  PollCounts
 }
 
@@ -89,11 +90,19 @@ const (
 func (p *Poller) State(ctx context.Context, now time.Time) (State, error) {
 	if wait := p.resting.Sub(now); wait > 0 && wait <= maxRetryAfter {
 		return State{}, &Error{Kind: ErrRateLimited, Op: "look", After: wait,
-			Msg: fmt.Sprintf("slurmrestd has too much to do and is left alone for another %v; last seen %v ago", wait.Round(time.Second), now.Sub(p.at).Round(time.Second))}
+			Msg: fmt.Sprintf("left alone for another %v, %s, since: %s", wait.Round(time.Second), p.age(now), p.why)}
 	}
 	s, err := p.look(ctx, now)
 	p.judge(now, err)
 	return s, err
+}
+
+// age says how old the last good look is.
+func (p *Poller) age(now time.Time) string {
+	if p.at.IsZero() {
+		return "never seen yet"
+	}
+	return fmt.Sprintf("last seen %v ago", now.Sub(p.at).Round(time.Second))
 }
 
 // judge learns from how a look ended.
@@ -114,7 +123,7 @@ func (p *Poller) judge(now time.Time, err error) {
 	if errors.As(err, &e) {
 		p.pause = max(p.pause, e.After)
 	}
-	p.resting = now.Add(p.pause)
+	p.resting, p.why = now.Add(p.pause), err.Error()
 	p.counts.Pauses++
 }
 
@@ -164,7 +173,7 @@ func (p *Poller) readAll(ctx context.Context, now time.Time, marks map[JobID]uin
 		return State{}, err
 	}
 	p.took = p.opts.Clock().Sub(began)
-	p.base, p.marks, p.full, p.seen = slices.Clone(s.Jobs), marks, now, s.SlurmTime
+	p.base, p.marks, p.full, p.seen = s.Jobs, marks, now, s.SlurmTime
 	p.unread = tally{}
 	for _, o := range s.Odd {
 		if o.What == "job" || o.What == "job.double" {
@@ -201,7 +210,7 @@ func (p *Poller) readSome(ctx context.Context, now time.Time, marks map[JobID]ui
 		return State{}, err
 	}
 	s.Odd = odd.counts()
-	p.base, p.marks, p.next, p.seen = slices.Clone(s.Jobs), marks, next, s.SlurmTime
+	p.base, p.marks, p.next, p.seen = s.Jobs, marks, next, s.SlurmTime
 	p.counts.Delta++
 	p.counts.Records += read
 	return s, nil

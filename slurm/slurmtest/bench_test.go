@@ -1,17 +1,8 @@
 package slurmtest_test
 
 import (
-	"bufio"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"runtime/debug"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,104 +10,26 @@ import (
 	"unisched/slurm/slurmtest"
 )
 
-// TestMain also is the server of the benchmark, in a process of its own, so that what is measured is the reader alone.
 func TestMain(m *testing.M) {
-	shape := os.Getenv("SLURMTEST_SERVE")
-	if shape == "" {
-		os.Exit(m.Run())
-	}
-	var jobs, nodes, pretty, churn int
-	if _, err := fmt.Sscanf(shape, "%d %d %d %d", &jobs, &nodes, &pretty, &churn); err != nil {
-		panic(err)
-	}
-	c := slurmtest.New(jobs, nodes)
-	c.Pretty = pretty == 1
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println("http://" + l.Addr().String())
-	next := 1
-	mux := http.NewServeMux()
-	mux.HandleFunc("/churn", func(http.ResponseWriter, *http.Request) { // some jobs end, as many begin
-		c.Change(func(jobs []slurmtest.Job, nodes []slurmtest.Node) ([]slurmtest.Job, []slurmtest.Node) {
-			for range churn {
-				jobs[next%len(jobs)].State = map[string]string{"RUNNING": "COMPLETED", "PENDING": "RUNNING", "COMPLETED": "PENDING"}[jobs[next%len(jobs)].State]
-				next += 7
-			}
-			return jobs, nodes
-		})
-	})
-	mux.Handle("/", c)
-	go func() { io.Copy(io.Discard, os.Stdin); os.Exit(0) }() // ends with its parent
-	panic(http.Serve(l, mux))
+	slurmtest.MaybeServe()
+	os.Exit(m.Run())
 }
 
-// serve starts the server and returns its address.
-func serve(b *testing.B, jobs, nodes, pretty, churn int) string {
+func serve(b *testing.B, l slurmtest.Load) string {
 	b.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("SLURMTEST_SERVE=%d %d %d %d", jobs, nodes, pretty, churn))
-	in, err := cmd.StdinPipe()
+	url, stop, err := l.Start()
 	if err != nil {
 		b.Fatal(err)
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { in.Close(); cmd.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		b.Fatal(err)
-	}
-	return strings.TrimSpace(line)
-}
-
-func cpu(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// peak is the most memory that the process held since the last reset, in MB.
-func peak(b *testing.B) float64 {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		b.Skip(err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kb, err := strconv.Atoi(strings.Fields(rest)[0])
-			if err != nil {
-				b.Fatal(err)
-			}
-			return float64(kb) / 1024
-		}
-	}
-	b.Fatal("no VmHWM")
-	return 0
-}
-
-func resetPeak() {
-	debug.FreeOSMemory()
-	os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
+	b.Cleanup(stop)
+	return url
 }
 
 // BenchmarkFullList reads all of 10,000 jobs and 1,000 nodes.
 func BenchmarkFullList(b *testing.B) {
 	for _, form := range []string{"compact", "pretty"} {
 		b.Run(form, func(b *testing.B) {
-			pretty := 0
-			if form == "pretty" {
-				pretty = 1
-			}
-			c, err := slurm.New(slurm.Options{URL: serve(b, 10000, 1000, pretty, 0)})
+			c, err := slurm.New(slurm.Options{URL: serve(b, slurmtest.Load{Jobs: 10000, Nodes: 1000, Pretty: form == "pretty"})})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -130,13 +43,13 @@ func BenchmarkFullList(b *testing.B) {
 				kept = s
 			}
 			read()
-			resetPeak()
-			before := cpu(b)
+			slurmtest.ResetPeak()
+			before := slurmtest.CPU()
 			for b.Loop() {
 				read()
 			}
-			b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N), "cpu-s/poll")
-			b.ReportMetric(peak(b), "peak-MB")
+			b.ReportMetric((slurmtest.CPU()-before).Seconds()/float64(b.N), "cpu-s/poll")
+			b.ReportMetric(slurmtest.Peak(), "peak-MB")
 			_ = kept
 		})
 	}
@@ -144,7 +57,7 @@ func BenchmarkFullList(b *testing.B) {
 
 // BenchmarkChanges is the steady state of 10,000 jobs and 1,000 nodes: 50 jobs begin, end or come between two looks, ten of ours are kept fresh.
 func BenchmarkChanges(b *testing.B) {
-	url := serve(b, 10000, 1000, 0, 50)
+	url := serve(b, slurmtest.Load{Jobs: 10000, Nodes: 1000, Churn: 50})
 	c, err := slurm.New(slurm.Options{URL: url})
 	if err != nil {
 		b.Fatal(err)
@@ -166,13 +79,13 @@ func BenchmarkChanges(b *testing.B) {
 	}
 	read()
 	read()
-	resetPeak()
-	before := cpu(b)
+	slurmtest.ResetPeak()
+	before := slurmtest.CPU()
 	for b.Loop() {
 		read()
 	}
-	b.ReportMetric((cpu(b)-before).Seconds()/float64(b.N), "cpu-s/poll")
-	b.ReportMetric(peak(b), "peak-MB")
+	b.ReportMetric((slurmtest.CPU()-before).Seconds()/float64(b.N), "cpu-s/poll")
+	b.ReportMetric(slurmtest.Peak(), "peak-MB")
 	b.ReportMetric(float64(p.Counts().Records)/float64(p.Counts().Delta), "records/poll")
 	_ = kept
 }

@@ -22,10 +22,12 @@ import (
 	"unisched/bridge/journal"
 	"unisched/bridge/siteconfig"
 	"unisched/planner/milp/highs"
+	"unisched/slurm/slurmtest"
 )
 
 func TestMain(m *testing.M) {
 	highs.MaybeChild()
+	slurmtest.MaybeServe()
 	os.Exit(m.Run())
 }
 
@@ -62,7 +64,7 @@ func TestDaemonWithoutSlurm(t *testing.T) {
 	for ctx.Err() == nil && v.Cycle < 2 { // the test's own timeout bounds this
 		v, _ = client.Status(ctx)
 	}
-	if v.Trouble == "" || asked.Load() < 2 {
+	if !strings.Contains(v.Trouble, "503") || asked.Load() < 1 { // it is left alone for a while
 		t.Errorf("trouble %q, slurmrestd asked %d times", v.Trouble, asked.Load())
 	}
 	// A cycle by hand is refused meanwhile: by the journal, before it touches anything.
