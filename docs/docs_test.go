@@ -176,7 +176,7 @@ func TestHeadline(t *testing.T) {
 			page, err := os.ReadFile(filepath.Join("..", name))
 			if err != nil {
 				t.Errorf("%s: %v", f, err)
-			} else if !regexp.MustCompile(`(^|[^\d.])`+regexp.QuoteMeta(f)+`($|[^\d])`).Match(page) {
+			} else if !regexp.MustCompile(`(^|[^\d.])` + regexp.QuoteMeta(f) + `($|[^\d])`).Match(page) {
 				t.Errorf("%s is not on %s", f, name)
 			}
 		}
