@@ -151,12 +151,14 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 	case Starting:
 		return c.stuck(rec, job, pending)
 	case Waiting, Admitted:
+		var acts []Action
 		if ch := rec.Changed; pending && (ch.Hold || ch.Reshape || ch.Nice && !rec.Armed) { // the call that should have taken it off did not arrive
-			return []Action{Settle{target(run), c.now.Add(b.cfg.Delay)}}
+			acts = append(acts, Settle{target(run), c.now.Add(b.cfg.Delay)})
 		}
 		if pending && len(rec.Changed.Pinned) > 0 && len(rec.Original.RequiredNodes) == 0 {
-			return []Action{Unpin{target(run)}}
+			acts = append(acts, Unpin{target(run)})
 		}
+		return acts
 	}
 	return nil
 }
@@ -267,6 +269,10 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 				return nil // somebody is still leaving
 			}
 		}
+	}
+	if !gone && !held && c.falls(rec) {
+		rec.Run.Freed = time.Time{} // its time begins when the node can be woken
+		return nil
 	}
 	if rec.Run.Freed.IsZero() {
 		rec.Run.Freed = c.now

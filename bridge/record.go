@@ -100,6 +100,8 @@ type Record struct {
 
 	// DoubtTill is until when a call of ours with an unknown outcome may still arrive.
 	DoubtTill time.Time `json:"doubt_till,omitzero"`
+	// Late is what such a call may still do to the job although no snapshot shows it.
+	Late Changed `json:"late,omitzero"`
 	// StartFailures counts starts in a row that Slurm did not carry out, Loops runs in a row that went back to the queue by themselves without progress.
 	StartFailures int `json:"start_failures,omitempty"`
 	Loops         int `json:"loops,omitempty"`

@@ -18,6 +18,9 @@ type node struct {
 	holders            map[*job]int
 	epilog             time.Duration // how long jobs complete there, when longer than usual
 	failing            int           // launches that will fail
+	power              slurm.Power
+	resume             time.Duration // from asleep to up
+	upAt               time.Time     // of one that wakes
 
 	view slurm.Node // as it was shown last, by
 	seen nodeKey
@@ -28,9 +31,10 @@ type nodeKey struct {
 	gpus, cpus  int
 	up, drained bool
 	reason      string
+	power       slurm.Power
 }
 
-func (n *node) usable() bool { return n.up && !n.drained }
+func (n *node) usable() bool { return n.up && !n.drained && n.power != slurm.Falling }
 
 // find is the reason why a job cannot start, with its kind.
 type verdict uint8
@@ -313,11 +317,11 @@ func (c *Cluster) free(j *job) {
 
 // shownNode is a node as Slurm shows it.
 func (c *Cluster) shownNode(n *node) slurm.Node {
-	key := nodeKey{n.freeGPUs, n.freeCPUs, n.up, n.drained, n.reason}
+	key := nodeKey{n.freeGPUs, n.freeCPUs, n.up, n.drained, n.reason, n.power}
 	if c.cfg.Reuse && n.view.Name != "" && n.seen == key {
 		return n.view
 	}
-	v := slurm.Node{Name: n.Name, State: slurm.NodeIdle, Usable: n.usable(), Reason: n.reason, CPUs: n.CPUs, AllocCPUs: n.CPUs - n.freeCPUs, Sockets: 1,
+	v := slurm.Node{Name: n.Name, State: slurm.NodeIdle, Usable: n.usable() && n.power == slurm.Up, PoweredDown: n.power == slurm.Asleep, Reason: n.reason, CPUs: n.CPUs, AllocCPUs: n.CPUs - n.freeCPUs, Sockets: 1,
 		MemMB: n.MemMB, GPUs: []slurm.GPUs{{Type: "sim", Count: n.GPUs, Used: n.GPUs - n.freeGPUs}}, Features: slices.Clone(n.Features)}
 	switch {
 	case !n.up:
@@ -330,6 +334,7 @@ func (c *Cluster) shownNode(n *node) slurm.Node {
 	if n.drained {
 		v.Flags = append([]string{"DRAIN"}, v.Flags...)
 	}
+	v.Flags = append(v.Flags, powerFlags(n.power)...)
 	for _, p := range c.parts {
 		if p.has(n.Name) {
 			v.Partitions = append(v.Partitions, p.Name)

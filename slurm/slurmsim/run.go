@@ -103,6 +103,16 @@ func (c *Cluster) begins(j *job, shares []share) {
 	case b.Step != nil:
 		r.step = max(b.Step(per), time.Microsecond)
 	}
+	j.configuring = false
+	launch := func() { c.launches(j, r, shares, gpus) }
+	if !c.powersUp(j, r, launch) {
+		launch()
+	}
+}
+
+// launches starts the script of a run whose nodes are up.
+func (c *Cluster) launches(j *job, r *run, shares []share, gpus int) {
+	b := j.sub.Body
 	if j.limit > 0 {
 		c.watchLimit(r)
 	}

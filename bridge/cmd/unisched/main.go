@@ -120,10 +120,34 @@ func (a *app) root() *cobra.Command {
 	f.StringVarP(&a.output, "output", "o", "table", "table or json")
 	f.StringVar(&a.config, "config", "", "configuration `file` (default $UNISCHED_CONFIG, else "+siteconfig.DefaultPath+")")
 	f.StringVar(&a.socket, "socket", "", "control socket of the daemon (default $UNISCHED_SOCKET, else the configuration's)")
-	root.AddCommand(a.statusCommand(), a.jobsCommand(), a.jobCommand(), a.explainCommand(), a.whatIfCommand(), a.planCommand(), a.ganttCommand(), a.lintCommand(),
-		a.parseCommand(), a.releaseCommand(), a.orderCommand(bridge.OrderPause), a.orderCommand(bridge.OrderResume), a.stageCommand(),
-		a.checkCommand(), a.configCommand(), a.evalCommand(), a.reportCommand(), a.postmortemCommand(), a.benchCommand(), a.simCommand(), a.replayCommand(),
-		a.eventsCommand(), a.debugCommand(), a.versionCommand(), a.manCommand())
+	root.AddCommand(
+		a.statusCommand(),
+		a.jobsCommand(),
+		a.jobCommand(),
+		a.explainCommand(),
+		a.whatIfCommand(),
+		a.planCommand(),
+		a.ganttCommand(),
+		a.manCommand(),
+		a.lintCommand(),
+		a.parseCommand(),
+		a.releaseCommand(),
+		a.orderCommand(bridge.OrderPause),
+		a.orderCommand(bridge.OrderResume),
+		a.stageCommand(),
+		a.checkCommand(),
+		a.configCommand(),
+		a.evalCommand(),
+		a.reportCommand(),
+		a.postmortemCommand(),
+		a.assessCommand(),
+		a.benchCommand(),
+		a.simCommand(),
+		a.replayCommand(),
+		a.eventsCommand(),
+		a.debugCommand(),
+		a.versionCommand(),
+	)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	exemplify(root)
