@@ -27,7 +27,7 @@ var walls = []wall{
 	{"slurm", []string{"slurm"}, "knows nothing of plans"},
 	{"slurm/slurmsim", []string{"slurm", "hooks/progress"}, "Slurm in virtual time, with the same calls and refusals; its jobs report as real ones do"},
 	{"hooks", []string{"hooks"}, "runs on any node and inside any container: the standard library and nothing else, but for the GPU sampler, which needs the vendor's library"},
-	{"bridge", []string{"bridge", "slurm", "planner", "estimator", "hooks/progress"}, "joins them"},
+	{"bridge", []string{"bridge", "slurm", "planner", "estimator", "hooks/progress", "hooks/gpu"}, "joins them"},
 	{"contrib/testcluster", []string{"contrib/testcluster"}, "a real Slurm, for whoever wants one"},
 	{"contrib", []string{"contrib", "bridge", "slurm", "planner", "estimator", "hooks"}, "nothing of the product leans on it"},
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // announced are pages that others link to before they exist.
-var announced = []string{"docs/experiments.md", "docs/admission.md", "docs/safety.md", "docs/scale.md", "docs/reports.md"}
+var announced = []string{"docs/experiments.md", "docs/admission.md", "docs/safety.md", "docs/scale.md"}
 
 // page is one Markdown file of the repository.
 type page struct {
