@@ -14,7 +14,7 @@ import (
 )
 
 // announced are pages that others link to before they exist.
-var announced = []string{"docs/experiments.md", "docs/admission.md", "docs/safety.md", "docs/scale.md", "docs/reports.md"}
+var announced = []string{"docs/experiments.md", "docs/admission.md", "docs/safety.md", "docs/scale.md"}
 
 // page is one Markdown file of the repository.
 type page struct {
@@ -176,7 +176,7 @@ func TestHeadline(t *testing.T) {
 			page, err := os.ReadFile(filepath.Join("..", name))
 			if err != nil {
 				t.Errorf("%s: %v", f, err)
-			} else if !regexp.MustCompile(`(^|[^\d.])`+regexp.QuoteMeta(f)+`($|[^\d])`).Match(page) {
+			} else if !regexp.MustCompile(`(^|[^\d.])` + regexp.QuoteMeta(f) + `($|[^\d])`).Match(page) {
 				t.Errorf("%s is not on %s", f, name)
 			}
 		}

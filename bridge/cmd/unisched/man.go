@@ -49,7 +49,9 @@ func commands(b *strings.Builder, parent *cobra.Command) {
 		flags(b, c.NonInheritedFlags())
 		if c.Example != "" {
 			fmt.Fprintf(b, ".PP\nFor example:\n.nf\n")
-			paragraphs(b, c.Example)
+			for line := range strings.Lines(c.Example) {
+				b.WriteString(roff(strings.TrimSpace(line)) + "\n")
+			}
 			b.WriteString(".fi\n")
 		}
 	}

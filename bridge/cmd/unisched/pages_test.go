@@ -6,8 +6,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"unisched/slurm/comment"
 )
 
 // TestPagesNameRealCommands: each `unisched ...` in code on a page of the documentation is a command with flags that it has.
@@ -63,4 +66,33 @@ func commandFault(root *cobra.Command, line string) string {
 		}
 	}
 	return ""
+}
+
+// TestPagesShowGoodComments: whatever a page tells people to write as a job's comment is read without a fault.
+func TestPagesShowGoodComments(t *testing.T) {
+	files, err := filepath.Glob("../../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile(`comment=(?:'([^'\n]+)'|(unisched:[^\s'` + "`" + `]+))`)
+	seen := 0
+	for _, file := range append(files, "../../../README.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range shown.FindAllStringSubmatch(string(text), -1) {
+			c := m[1] + m[2]
+			if strings.Contains(c, "...") {
+				continue
+			}
+			seen++
+			if _, err := comment.Parse(c, comment.Context{Now: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), Zone: time.UTC}); err != nil {
+				t.Errorf("%s: %s: %v", filepath.Base(file), c, err)
+			}
+		}
+	}
+	if seen < 8 {
+		t.Errorf("only %d comments were found", seen)
+	}
 }
