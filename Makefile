@@ -20,11 +20,12 @@ PKGS := ./...
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-build: ## bin/unischedd, bin/unisched, bin/unisched-node
+build: ## bin/unischedd, bin/unisched, bin/unisched-node, bin/unisched-gpu
 	$(HIGHS)
 	mkdir -p bin
 	go build $(STATIC) -o bin/ ./bridge/cmd/unischedd ./bridge/cmd/unisched
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.release=$(VERSION)' -o bin/unisched-node ./hooks/cmd/unisched-node
+	go build -trimpath -ldflags '-X main.release=$(VERSION)' -o bin/unisched-gpu ./hooks/cmd/unisched-gpu
 
 test: lint unit test-e2e ## everything CI runs
 
@@ -67,6 +68,11 @@ fidelity: build ## the simulator against a real Slurm of 16 x 4 GPUs: two loads,
 	$(HIGHS)
 	go run ./contrib/fidelity -slurm $(SLURM) -load 360
 	go run ./contrib/fidelity -slurm $(SLURM) -load 720
+
+SEEDS ?= 5
+bench: build ## the planner on clusters of four sizes, tables and one line of ratios (SEEDS=1 is quick)
+	$(HIGHS)
+	go run ./contrib/planbench -seeds $(SEEDS)
 
 bench-web: ## first paint and updates of the web page with 1,000 jobs and 120 nodes, in Chromium
 	contrib/ci/needs unit

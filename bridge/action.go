@@ -36,6 +36,12 @@ type Start struct {
 	SetNice   bool
 }
 
+// Arm lets a waiting job start whenever Slurm's order has its turn, ahead of plain jobs by nice.
+type Arm struct {
+	target
+	Nice int64
+}
+
 // Hold holds a running job, so that it comes back from its checkpoint held and nobody can start it in between.
 type Hold struct {
 	target
@@ -75,6 +81,7 @@ type Restore struct{ target }
 // Name implements Action.
 func (Delay) Name() string   { return "delay" }
 func (Start) Name() string   { return "start" }
+func (Arm) Name() string     { return "arm" }
 func (Hold) Name() string    { return "hold" }
 func (Ask) Name() string     { return "signal" }
 func (Unhold) Name() string  { return "unhold" }
@@ -87,7 +94,7 @@ func (Restore) Name() string { return "restore" }
 // ActionNames are the names of all actions.
 func ActionNames() []string {
 	var names []string
-	for _, a := range []Action{Delay{}, Start{}, Hold{}, Ask{}, Unhold{}, Settle{}, Requeue{}, Rerun{}, Unpin{}, Restore{}} {
+	for _, a := range []Action{Delay{}, Start{}, Arm{}, Hold{}, Ask{}, Unhold{}, Settle{}, Requeue{}, Rerun{}, Unpin{}, Restore{}} {
 		names = append(names, a.Name())
 	}
 	return names
@@ -96,7 +103,7 @@ func ActionNames() []string {
 // disruptive actions change what runs; a suspect snapshot permits none of them.
 func disruptive(a Action) bool {
 	switch a.(type) {
-	case Hold, Ask, Requeue, Rerun, Start:
+	case Hold, Ask, Requeue, Rerun, Start, Arm:
 		return true
 	case Delay, Unhold, Settle, Unpin, Restore:
 		return false
@@ -113,7 +120,7 @@ func fits(a Action, job slurm.Job) string {
 	pending := job.State == slurm.StatePending && !completing
 	running := job.State == slurm.StateRunning && !completing
 	switch a := a.(type) {
-	case Delay, Start, Settle, Unpin:
+	case Delay, Start, Arm, Settle, Unpin:
 		if !pending {
 			return "it is not pending any more"
 		}

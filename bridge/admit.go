@@ -31,9 +31,13 @@ func (b *Bridge) admit(now time.Time, job slurm.Job) *Record {
 		Name: job.Name, User: job.User, Account: job.Account, QOS: job.QOS, Comment: job.Comment, Wish: wish,
 		Since: now, Original: originalOf(job), dirty: true,
 	}
+	if job.IsArray() && job.ArrayTask >= 0 {
+		rec.Array, rec.Task = job.ArrayJobID, job.ArrayTask
+	}
 	if rec.Changed.Begin = pluginBegin(job); rec.Changed.Begin.IsZero() && job.Restarts == 0 && job.Begin.After(now) {
 		rec.Original.Begin = job.Begin
 	}
+	rec.Remainder = waitingTasks(job)
 	if err == nil {
 		err = b.unmanageable(job, wish)
 	}
@@ -59,6 +63,9 @@ func (b *Bridge) admit(now time.Time, job slurm.Job) *Record {
 	b.rouse("a new job")
 	return rec
 }
+
+// waitingTasks reports whether the record stands for the tasks of an array that have not started yet: it has no run of its own, and whatever is done to it is done to all.
+func waitingTasks(job slurm.Job) bool { return job.IsArray() && job.ArrayTask < 0 }
 
 func originalOf(job slurm.Job) Original {
 	q := job.Request
@@ -92,8 +99,8 @@ func (b *Bridge) unmanageable(job slurm.Job, wish comment.Wish) error {
 		return fmt.Errorf("fields that we do not understand: %s", strings.Join(job.Odd, ", "))
 	case job.IsHet():
 		return errors.New("heterogeneous jobs are not managed")
-	case job.IsArray():
-		return errors.New("job arrays are not managed yet: submit the tasks as single jobs")
+	case waitingTasks(job):
+		return errors.New("the waiting tasks of a job array are left to Slurm, which starts them in its own order: each task is managed once it has started")
 	case !job.Batch:
 		return errors.New("interactive jobs (salloc, srun) are not managed: use sbatch")
 	case job.Cron:

@@ -61,6 +61,7 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 	b.acted++
 	id := fmt.Sprintf("%s-%d", c.now.UTC().Format("20060102T150405.000"), b.acted)
 	b.ahead(c.now, rec, a)
+	rec.sign(was, id)
 	if b.unsaved != "" && disruptive(a) {
 		*rec = *was
 		return Skipped, nil
@@ -92,6 +93,7 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 		rec.note(c.now, "unknown", fmt.Sprintf("%s: %v", a.Name(), err))
 		b.audited(c.now, was, a, id, out, err)
 	}
+	rec.sign(was, id)
 	return out, b.result(c.now, a, id, out, err)
 }
 
@@ -125,9 +127,15 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 			ch.Nice, ch.NiceIs = true, a.Nice
 		}
 		ch.Reshape = true // nodes are always written
-		rec.Run = RunProgress{}
+		rec.Run, rec.Armed = RunProgress{}, false
 		rec.enter(now, Starting, "")
 		rec.note(now, "release", "to start on "+a.Placement.String())
+	case Arm:
+		if !rec.Armed {
+			rec.note(now, "armed", "plain jobs wait that came later: it may start whenever GPUs come free, ahead of them")
+		}
+		rec.BeginWas, ch.Begin = ch.Begin, time.Time{}
+		ch.Nice, ch.NiceIs, rec.Armed = true, a.Nice, true
 	case Hold:
 		ch.Hold = true
 		rec.Run.Signalled = time.Time{}
@@ -139,7 +147,7 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 	case Unhold:
 	case Settle:
 		rec.BeginWas, ch.Begin = ch.Begin, a.Until.Truncate(time.Second)
-		rec.Target = Target{}
+		rec.Target, rec.Armed = Target{}, false
 		rec.enter(now, b.queuePhase(rec), rec.Why)
 		b.rouse("a job is back in the queue")
 	case Requeue:
@@ -152,7 +160,7 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 	case Unpin:
 	case Restore:
 		ch.Begin = time.Time{} // ends by itself
-		rec.Target = Target{}
+		rec.Target, rec.Armed = Target{}, false
 		switch rec.Phase {
 		case Checkpointing:
 			rec.enter(now, rec.runPhase(), "")
@@ -174,6 +182,12 @@ func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job slurm.Job)
 		return cl.Update(ctx, ref, slurm.Update{BeginTime: slurm.Some(later(a.Until, rec.Original.Begin))})
 	case Start:
 		return cl.Update(ctx, ref, b.startUpdate(rec, a, job))
+	case Arm:
+		u := slurm.Update{Nice: slurm.Some(a.Nice)}
+		if !job.Begin.IsZero() { // writing it again would take its age once more
+			u.BeginTime = slurm.Some(rec.Original.Begin)
+		}
+		return cl.Update(ctx, ref, u)
 	case Hold:
 		return cl.Update(ctx, ref, slurm.Update{Hold: slurm.Some(true)})
 	case Ask:
@@ -320,7 +334,7 @@ func (b *Bridge) back(now time.Time, rec, was *Record, a Action, err error) {
 			b.stand(now, anyPartition, rec.Job, false,
 				fmt.Sprintf("job %d saved its checkpoint and Slurm did not take it back (RequeueExit in slurm.conf, scontrol): nobody is preempted until it does", rec.Job))
 		}
-	case Start, Settle, Hold:
+	case Start, Settle, Hold, Arm:
 		changed.Hold = changed.Hold || was.Changed.Hold
 		rec.Changed = changed
 	}
@@ -370,6 +384,8 @@ const (
 	kindFabric = "fabric"
 	kindPast   = "past"
 	kindPaused = "paused"
+	kindBudget = "budget"
+	kindStage  = "stage"
 	kindIntent = "intent"
 	kindResult = "result"
 )
@@ -413,6 +429,8 @@ func describe(a Action) string {
 			s += ", profile"
 		}
 		return s
+	case Arm:
+		return "in Slurm's order, nice " + strconv.FormatInt(a.Nice, 10)
 	case Settle:
 		return "back in the queue, begin not before " + a.Until.UTC().Format(time.RFC3339)
 	case Ask:

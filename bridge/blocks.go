@@ -67,7 +67,7 @@ func (b *Bridge) userBegin(now time.Time, rec *Record, job slurm.Job) bool {
 	if job.Begin.Equal(rec.Original.Begin) {
 		return true
 	}
-	if rec.Phase == Starting && !now.Before(rec.DoubtTill) && !job.Begin.Equal(rec.BeginWas) {
+	if (rec.Phase == Starting || rec.Armed) && !now.Before(rec.DoubtTill) && !job.Begin.Equal(rec.BeginWas) {
 		rec.Original.Begin, rec.dirty = job.Begin, true // we had taken it off
 		return true
 	}

@@ -21,12 +21,20 @@ const (
 	StageStrict     Stage = "strict"     // and on strict SLO jobs: all
 )
 
+// The policies of Config.Unconfirmed.
+const (
+	Keep  = "keep"
+	Evict = "requeue"
+)
+
 var stages = []Stage{Shadow, Canary, StageBestEffort, StageSoft, StageStrict}
 
 // Config is what Step needs to know about the site. The zero value is not usable; start from [Defaults].
 type Config struct {
-	Stage       Stage
-	CanaryShare float64 // 0..1, of the best-effort jobs
+	Stage Stage
+	// PartitionStages are the stages of single partitions, "partition=stage".
+	PartitionStages []string
+	CanaryShare     float64 // 0..1, of the best-effort jobs
 	// Unit is the best-effort lease, SLOUnits the length of an SLO lease in units.
 	Unit     time.Duration
 	SLOUnits int
@@ -54,6 +62,9 @@ type Config struct {
 	// often that may happen before the job counts as not preemptible.
 	CheckpointTimeout time.Duration
 	CheckpointStrikes int
+	// Unconfirmed says what becomes of a job that declared ckpt= and does not answer, or gives no sign of life: "keep" (it is never preempted) or "requeue" (it is, and loses
+	// what it has not saved).
+	Unconfirmed string
 	// MaxCheckpoints and MaxStarts bound how many jobs may write or read checkpoints at once (shared storage).
 	MaxCheckpoints, MaxStarts int
 	// MaxActions bounds the writes of one cycle.
@@ -76,6 +87,8 @@ type Config struct {
 	ResumeTimeout, SuspendTimeout time.Duration
 	// MinRun is how long every run may go on before it is stopped or moved, whatever its lease.
 	MinRun time.Duration
+	// Admission says who may ask for deadlines, and for how much.
+	Admission Admission
 	// Zone of deadlines written without one.
 	Zone *time.Location
 }
@@ -83,11 +96,12 @@ type Config struct {
 // Defaults are the values of a site that sets nothing.
 func Defaults() Config {
 	return Config{
-		Stage: Shadow, CanaryShare: 0.1, Unit: 5 * time.Minute, SLOUnits: 2, Poll: 10 * time.Second, Delay: 3 * time.Minute,
+		Stage: Shadow, PartitionStages: []string{}, CanaryShare: 0.1, Unit: 5 * time.Minute, SLOUnits: 2, Poll: 10 * time.Second, Delay: 3 * time.Minute,
 		Partitions: []string{"gpu"}, ProfilePartition: "profile", ProfileTime: 5 * time.Minute, RequeueExit: 99, PriorityMode: "nice",
-		CheckpointTimeout: 5 * time.Minute, CheckpointStrikes: 2, MaxCheckpoints: 8, MaxStarts: 8, MaxActions: 200,
+		CheckpointTimeout: 5 * time.Minute, CheckpointStrikes: 2, Unconfirmed: Keep, MaxCheckpoints: 8, MaxStarts: 8, MaxActions: 200,
 		ShareHalfLife: 7 * 24 * time.Hour, ResumeTimeout: 5 * time.Minute, SuspendTimeout: 30 * time.Second,
 		StartTimeout: 30 * time.Second, Quantile: 0.6, Zone: time.UTC, AccountWeights: []string{}, QOSWeights: []string{},
+		Admission: Admission{StrictQOS: []string{}, StrictAccounts: []string{}, SoftQOS: []string{}, SoftAccounts: []string{}, BudgetWindow: 30 * 24 * time.Hour},
 	}
 }
 
@@ -103,8 +117,13 @@ func (c Config) Validate() error {
 		_, _, err := parseWeight(w)
 		bad(err == nil, "account_weights or qos_weights: %v", err)
 	}
-	errs = append(errs, c.validGrants()...)
+	errs = append(append(errs, c.validGrants()...), c.Admission.validate()...)
 	bad(slices.Contains(stages, c.Stage), "stage %q is none of %v", c.Stage, stages)
+	for _, s := range c.PartitionStages {
+		name, _, err := parsePartitionStage(s)
+		bad(err == nil, "partition_stages: %v", err)
+		bad(err != nil || slices.Contains(c.Partitions, name), "partition_stages: partition %q is not in partitions", name)
+	}
 	bad(c.CanaryShare >= 0 && c.CanaryShare <= 1, "canary_share %v is not within 0..1", c.CanaryShare)
 	bad(c.Unit >= 5*time.Second && c.Unit <= time.Hour, "unit %v is not within 5s..1h", c.Unit)
 	bad(c.SLOUnits >= 1 && c.SLOUnits <= 24, "slo_lease_units %d is not within 1..24", c.SLOUnits)
@@ -119,6 +138,7 @@ func (c Config) Validate() error {
 	bad(c.PriorityMode == "nice" || c.PriorityMode == "off", "priority_mode %q is neither nice nor off", c.PriorityMode)
 	bad(c.CheckpointTimeout >= time.Second, "checkpoint_timeout %v is below 1s", c.CheckpointTimeout)
 	bad(c.CheckpointStrikes >= 1, "checkpoint_strikes %d is below 1", c.CheckpointStrikes)
+	bad(c.Unconfirmed == Keep || c.Unconfirmed == Evict, "unconfirmed %q is neither keep nor requeue", c.Unconfirmed)
 	bad(c.MaxCheckpoints >= 1 && c.MaxStarts >= 1 && c.MaxActions >= 1, "max_checkpoints, max_starts and max_actions must be at least 1")
 	bad(c.StartTimeout >= c.Poll, "start_timeout %v is shorter than one poll", c.StartTimeout)
 	bad(c.Quantile >= 0.1 && c.Quantile <= 0.95, "quantile %v is not within 0.1..0.95", c.Quantile)

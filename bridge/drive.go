@@ -152,7 +152,7 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 		return c.stuck(rec, job, pending)
 	case Waiting, Admitted:
 		var acts []Action
-		if ch := rec.Changed; pending && (ch.Hold || ch.Reshape || ch.Nice) { // the call that should have taken it off did not arrive
+		if ch := rec.Changed; pending && (ch.Hold || ch.Reshape || ch.Nice && !rec.Armed) { // the call that should have taken it off did not arrive
 			acts = append(acts, Settle{target(run), c.now.Add(b.cfg.Delay)})
 		}
 		if pending && len(rec.Changed.Pinned) > 0 && len(rec.Original.RequiredNodes) == 0 {
@@ -212,6 +212,11 @@ func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 	rec.Target = Target{}
 	rec.Run.Signalled, rec.Run.Extended = time.Time{}, true
 	why := fmt.Sprintf("signal-ineffective: no checkpoint within %v of the signal (%d of %d strikes)", c.b.cfg.CheckpointTimeout, rec.Strikes, c.b.cfg.CheckpointStrikes)
+	if rec.Strikes >= c.b.cfg.CheckpointStrikes && c.b.cfg.Unconfirmed == Evict && !run.Profile {
+		rec.note(c.now, "signal-ineffective", why)
+		c.b.log(c.now, "warn", "signal-ineffective", rec.Job, "%s", why)
+		return []Action{Requeue{target(rec.ID()), why + ": requeued without its unsaved work, as this site wants it"}}
+	}
 	if rec.Strikes >= c.b.cfg.CheckpointStrikes {
 		rec.NoPreempt = why + ": it is not preempted any more; see its ckpt= setting"
 	}
@@ -220,8 +225,9 @@ func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 		return []Action{Requeue{target(rec.ID()), "its profile run does not answer the signal"}}
 	}
 	next := rec.runPhase()
-	rec.LeaseUntil = c.b.leaseEnd(c.now, rec.Class())
+	rec.LeaseUntil = c.b.leaseEnd(c.now, rec.Class()) // once more; it is asked again when that ends, unless its strikes are used up
 	rec.enter(c.now, next, why)
+	rec.note(c.now, "signal-ineffective", why)
 	c.b.log(c.now, "warn", "signal-ineffective", rec.Job, "%s", why)
 	return []Action{Unhold{target(rec.ID())}}
 }
@@ -263,6 +269,10 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 				return nil // somebody is still leaving
 			}
 		}
+	}
+	if !gone && !held && c.falls(rec) {
+		rec.Run.Freed = time.Time{} // its time begins when the node can be woken
+		return nil
 	}
 	if rec.Run.Freed.IsZero() {
 		rec.Run.Freed = c.now
@@ -322,7 +332,7 @@ func hold(c *cycle, rec *Record, job slurm.Job) []Action {
 // ask sends the checkpoint signal to the jobs that are held for it and have not had it, or may not.
 func ask(c *cycle, rec *Record, job slurm.Job) []Action {
 	due := rec.Run.Signalled.IsZero() || rec.lostSignal(c.now, max(3*c.b.cfg.Poll, 10*time.Second))
-	if rec.Phase != Checkpointing || !due || !c.b.acts(rec) && !rec.Run.Profile {
+	if rec.Phase != Checkpointing || !due || !c.b.acts(rec) && !rec.Run.Profile || !rec.canBeSignalled() {
 		return nil
 	}
 	return []Action{Ask{target(rec.ID()), slurm.Signal{Name: slurm.SignalName(rec.Wish.Ckpt.Signal), BatchOnly: rec.Wish.Ckpt.BatchOnly}}}
@@ -338,6 +348,8 @@ func requeue(c *cycle, rec *Record, job slurm.Job) []Action {
 	case rec.Phase == Checkpointing && job.State == slurm.StateRunning && !job.HasFlag(slurm.FlagCompleting) && !rec.Run.Signalled.IsZero() &&
 		(rec.Run.Heard || rec.Run.Resent) && rec.Run.answered() && c.now.Sub(rec.Run.CheckpointAt) > max(3*c.b.cfg.Poll, 10*time.Second):
 		return []Action{Requeue{target(rec.ID()), "it saved its checkpoint and runs on"}}
+	case rec.Phase == Checkpointing && job.State == slurm.StateRunning && !rec.canBeSignalled() && !rec.Run.Profile && c.b.acts(rec) && c.b.suspect == "":
+		return []Action{Requeue{target(rec.ID()), "it gives no sign of life and cannot be signalled: requeued without its unsaved work, as this site wants it"}}
 	case rec.Phase == Profiling && job.State == slurm.StateRunning && !rec.canBeSignalled() && rec.measured(c.now, c.b.stepTime(rec)) && c.b.suspect == "":
 		return []Action{Requeue{target(rec.ID()), "its profile run says nothing"}}
 	}
@@ -363,6 +375,7 @@ func (c *cycle) starts(ctx context.Context) error {
 	slices.SortFunc(chosen, func(x, y *Record) int {
 		return cmp.Or(cmp.Compare(x.Target.Rank, y.Target.Rank), cmp.Compare(x.Job, y.Job))
 	})
+	armed := c.arm(waiting)
 	order := b.niceOrder(chosen)
 	for i, rec := range chosen {
 		now, soon := c.room(rec.Target.Placement)
@@ -385,6 +398,9 @@ func (c *cycle) starts(ctx context.Context) error {
 			}
 		}
 	}
+	if err := c.arms(ctx, armed); err != nil {
+		return err
+	}
 	return c.delays(ctx, waiting)
 }
 
@@ -406,7 +422,7 @@ func (c *cycle) tooSoon(rec *Record) bool {
 func (c *cycle) delays(ctx context.Context, waiting []*Record) error {
 	for _, rec := range waiting {
 		job, _ := c.job(rec)
-		if rec.Blocked != "" && !c.now.Before(rec.BlockedTill) || job.Held {
+		if rec.Blocked != "" && !c.now.Before(rec.BlockedTill) || job.Held || rec.Armed {
 			continue
 		}
 		if job.Begin.Sub(c.now) >= c.b.cfg.Delay/2 {

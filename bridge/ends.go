@@ -39,6 +39,7 @@ func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
 		rec.Run = RunProgress{Start: job.Start, Profile: b.isProfile(rec, job)}
 		rec.Placement = placementOf(job)
 	}
+	mute := rec.Run.Ready.IsZero()
 	if during.OnGPUs() || during == Starting { // the books of this run
 		b.runOver(now, rec, at)
 	}
@@ -55,7 +56,11 @@ func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
 		phase = Cancelled
 	}
 	// Only what we did to the job is mended; its own failures are its own.
-	if why := b.ourFault(rec, job, during); why != "" {
+	why := b.ourFault(rec, job, during)
+	if why == "" && mute {
+		why = b.resumeFailed(now, rec, job, during)
+	}
+	if why != "" {
 		changed := rec.Changed
 		b.end(now, rec, Failed, at, exit)
 		rec.Changed = changed
@@ -104,6 +109,30 @@ func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
 	return ""
 }
 
+// maxResumeFailures is how often a job is put back that failed while it came back from a move of ours.
+const maxResumeFailures = 2
+
+// resumeFailed says why a job must be put back that ended with an error in the run after one that we cut short, before it said anything: it could not read what it had
+// saved for us, and may well find an older checkpoint the next time. It is not moved again, whatever comes of it.
+func (b *Bridge) resumeFailed(now time.Time, rec *Record, job slurm.Job, during Phase) string {
+	n := len(rec.Stays)
+	if job.State != slurm.StateFailed || !job.Requeue || !during.OnGPUs() && during != Starting || n < 2 || rec.Stays[n-1].Run != rec.Restart {
+		return ""
+	}
+	if cut := rec.Stays[n-2]; !cut.Cut && !cut.Profile && rec.ResumeFailures == 0 {
+		return ""
+	}
+	rec.ResumeFailures++
+	text := fmt.Sprintf("resume-failed: run %d ended with exit %d before its first sign of life, after a checkpoint of iteration %d", rec.Restart, job.ExitCode, rec.Saved)
+	rec.NoPreempt = text + ": it is not preempted any more; see whether its checkpoints are written whole"
+	rec.note(now, "resume-failed", text)
+	b.log(now, "warn", "resume-failed", rec.Job, "%s", text)
+	if rec.ResumeFailures > maxResumeFailures {
+		return ""
+	}
+	return fmt.Sprintf("it could not resume after a move of ours (try %d of %d)", rec.ResumeFailures, maxResumeFailures)
+}
+
 // isProfile reports whether the job as Slurm shows it is a profile run of ours.
 func (b *Bridge) isProfile(rec *Record, job slurm.Job) bool {
 	return job.Partition == b.cfg.ProfilePartition && job.Partition != rec.Original.Partition
@@ -116,6 +145,7 @@ func (b *Bridge) end(now time.Time, rec *Record, p Phase, at time.Time, exit str
 	rec.Changed = Changed{} // an ended job has nothing left to undo; one that is rerun is read anew
 	rec.enter(now, p, rec.Why)
 	rec.note(now, "end", exit)
+	b.refund(now, rec)
 	b.keepPast(now, rec)
 	b.rouse("a job ended")
 }

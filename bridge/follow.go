@@ -23,6 +23,7 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 		if rec != nil && !rec.same(job) {
 			b.log(now, "warn", "job-id-reused", job.ID, "job %d is another job than the one we knew (user id %d, submitted %s)",
 				job.ID, job.UID, job.Submit.UTC().Format(time.RFC3339))
+			b.carry(now, rec) // the journal has one record of an id
 			b.bury(rec)
 			rec = nil
 		}
@@ -86,6 +87,7 @@ func (b *Bridge) bury(rec *Record) {
 	b.past = append(b.past, rec)
 	if n := len(b.past) - maxPast; n > 0 {
 		for _, old := range b.past[:n] {
+			b.carry(b.seen.At, old)
 			b.forget(old)
 		}
 		b.past = slices.Delete(b.past, 0, n)
@@ -112,7 +114,8 @@ func (b *Bridge) followJob(now time.Time, rec *Record, job slurm.Job) {
 	if rec.Phase == Unmanaged {
 		rec.Submit, rec.Restart = job.Submit, job.Restarts
 		rec.reconcile(now, job)
-		if job.State == slurm.StatePending && job.Comment != rec.Comment && !rec.Changed.Any() {
+		split := rec.Remainder && !waitingTasks(job) // the last task has taken the array's own record over
+		if split || job.State == slurm.StatePending && job.Comment != rec.Comment && !rec.Changed.Any() {
 			// The user corrected the comment of a waiting job: look at it anew.
 			if again := b.admit(now, job); again != nil && again.Phase != Unmanaged {
 				*rec = *again
@@ -123,6 +126,7 @@ func (b *Bridge) followJob(now time.Time, rec *Record, job slurm.Job) {
 		}
 	}
 	rec.reconcile(now, job)
+	b.watchEdits(now, rec, job)
 	switch {
 	case job.State == slurm.StateRunning || job.State == slurm.StateSuspended:
 		b.followRunning(now, rec, job)
@@ -192,9 +196,10 @@ func (c Changed) equal(o Changed) bool {
 
 // isOriginal reports whether the request stands as the user submitted it.
 func (r *Record) isOriginal(job slurm.Job) bool {
-	q := job.Request
-	return job.Partition == r.Original.Partition && q.TRESPerNode == r.Original.TRESPerNode && q.TRESPerJob == r.Original.TRESPerJob &&
-		q.Tasks == r.Original.Tasks && q.Nodes.Min == r.Original.Nodes.Min
+	q, o := job.Request, r.Original
+	narrowed := o.Nodes.Max == 0 && q.Nodes.Max > 0 && q.Nodes.Max < mostNodes(o) // by a node list of ours, and stays so without it
+	return job.Partition == o.Partition && q.TRESPerNode == o.TRESPerNode && q.TRESPerJob == o.TRESPerJob &&
+		q.Tasks == o.Tasks && q.Nodes.Min == o.Nodes.Min && !narrowed
 }
 
 // followRunning handles a job that Slurm shows running (or suspended).
@@ -213,6 +218,7 @@ func (b *Bridge) followRunning(now time.Time, rec *Record, job slurm.Job) {
 	case !rec.Phase.OnGPUs() || again:
 		b.runBegins(now, rec, job)
 	}
+	b.bootsNodes(now, rec, job)
 	rec.Placement = placementOf(job)
 	if rec.Phase == Running && job.State == slurm.StateSuspended {
 		rec.Why = "suspended"
@@ -229,7 +235,7 @@ func (b *Bridge) runBegins(now time.Time, rec *Record, job slurm.Job) {
 	case rec.Phase != Starting:
 		why = "started by Slurm"
 	}
-	rec.Run = RunProgress{Start: job.Start, Profile: profile}
+	rec.Run, rec.Doubts = RunProgress{Start: job.Start, Profile: profile}, Doubts{}
 	if rec.LeaseUntil = rec.Target.Until; rec.Phase != Starting || !rec.LeaseUntil.After(now) {
 		rec.LeaseUntil = b.leaseEnd(now, rec.Class())
 	}
@@ -237,7 +243,7 @@ func (b *Bridge) runBegins(now time.Time, rec *Record, job slurm.Job) {
 		rec.Profile.Steps, rec.Profile.Done = nil, true
 		rec.Profile.Note = "started by Slurm before it was profiled"
 	}
-	rec.Started, rec.StartFailures = true, 0
+	rec.Started, rec.StartFailures, rec.Armed = true, 0, false
 	rec.Placement = placementOf(job)
 	rec.enter(now, phase, why)
 	rec.note(now, "start", fmt.Sprintf("on %s", rec.Placement))

@@ -21,6 +21,8 @@ type AccountGrant struct {
 	Weight float64
 	// Share is the part of all service that it is to have in the long run, 0..1 (0: it has no target).
 	Share float64
+	// StrictGPUHours is what its strict jobs may reserve within the budget's window (0: what [Admission] says).
+	StrictGPUHours float64
 }
 
 // QOSGrant is what the site says of one QOS: Price multiplies the rewards of its jobs (0: 1).
@@ -44,6 +46,7 @@ func (c Config) validGrants() []error {
 		bad(g.MaxGPUs >= 0 && g.MaxGPUs <= 1<<20, "accounts.%s.max_gpus %d is not within 0..1048576", name, g.MaxGPUs)
 		bad(weight(g.Weight), "accounts.%s.weight %v is not within 0.001..1000", name, g.Weight)
 		bad(g.Share >= 0 && g.Share <= 1, "accounts.%s.share %v is not within 0..1", name, g.Share)
+		bad(g.StrictGPUHours >= 0 && g.StrictGPUHours <= 1e12, "accounts.%s.strict_gpu_hours %v is not within 0..1e12", name, g.StrictGPUHours)
 		sum += g.Share
 	}
 	bad(!(sum > 1+1e-9), "the shares of all accounts are %v together, more than 1", math.Round(sum*1000)/1000)

@@ -21,6 +21,8 @@ const (
 	OrderResume OrderKind = "resume"
 	// OrderRelease gives one job (Order.Job) back for good, or all (Job 0).
 	OrderRelease OrderKind = "release"
+	// OrderStage sets the stage of a partition (Order.Partition), or of all.
+	OrderStage OrderKind = "stage"
 )
 
 // Order is carried out in the next cycle. Who gave it is kept for the audit.
@@ -28,6 +30,11 @@ type Order struct {
 	Kind OrderKind   `json:"order"`
 	Job  slurm.JobID `json:"job,omitempty"`
 	By   string      `json:"by,omitempty"`
+	// Stage and Partition are for OrderStage. Ready says that replay called the stage ready, Force that somebody wants it all the same.
+	Stage     Stage  `json:"stage,omitempty"`
+	Partition string `json:"partition,omitempty"`
+	Ready     bool   `json:"ready,omitempty"`
+	Force     bool   `json:"force,omitempty"`
 }
 
 // ErrNoSuchJob means that an order names a job that we do not know.
@@ -97,6 +104,8 @@ func (b *Bridge) obey(now time.Time, o Order) (string, error) {
 		return "resumed", nil
 	case OrderRelease:
 		return b.obeyRelease(now, o)
+	case OrderStage:
+		return b.obeyStage(now, o)
 	}
 	return "", fmt.Errorf("%q: %w", o.Kind, ErrOrder)
 }
@@ -128,6 +137,7 @@ func (b *Bridge) finishReleases(now time.Time) {
 	for _, rec := range b.known() {
 		if rec.Releasing && rec.Phase.Ours() && !rec.Changed.Any() && !slices.Contains([]Phase{Checkpointing, Requeueing, Profiling}, rec.Phase) {
 			rec.enter(now, Released, "released by order")
+			b.refund(now, rec)
 		}
 	}
 }

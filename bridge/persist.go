@@ -3,6 +3,8 @@ package bridge
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"unisched/bridge/journal"
@@ -72,9 +74,13 @@ func (b *Bridge) compact(now time.Time) error {
 	for _, rec := range b.allRecords() {
 		entries = append(entries, entry(now, kindJob, rec.Job.String(), rec))
 	}
-	entries = append(entries, entry(now, kindFabric, "fabric", b.lore.fabric), entry(now, kindPaused, "paused", b.paused))
+	entries = append(entries, entry(now, kindFabric, "fabric", b.lore.fabric), entry(now, kindPaused, "paused", b.paused),
+		entry(now, kindStage, "stage", b.staging))
 	for _, p := range b.lore.history.Pasts {
 		entries = append(entries, entry(now, kindPast, pastKey(p.Key), p))
+	}
+	for _, account := range slices.Sorted(maps.Keys(b.carried)) {
+		entries = append(entries, entry(now, kindBudget, account, b.carried[account]))
 	}
 	return b.parts.Memory.Compact(entries)
 }
@@ -87,7 +93,7 @@ func (b *Bridge) forget(rec *Record) {
 }
 
 // restore takes up what a journal held.
-func (b *Bridge) restore(entries []journal.Entry) error {
+func (b *Bridge) restore(entries []journal.Entry) (stages *staging, err error) {
 	for _, e := range entries {
 		var err error
 		switch e.Kind {
@@ -103,12 +109,23 @@ func (b *Bridge) restore(entries []journal.Entry) error {
 			if err = json.Unmarshal(e.Data, &p); err == nil {
 				b.lore.history = b.lore.history.Restore(p)
 			}
+		case kindStage:
+			stages = &staging{}
+			err = json.Unmarshal(e.Data, stages)
+		case kindBudget:
+			var list []charge
+			if err = json.Unmarshal(e.Data, &list); err == nil {
+				if b.carried == nil {
+					b.carried = map[string][]charge{}
+				}
+				b.carried[e.Key] = list
+			}
 		case kindPaused:
 			err = json.Unmarshal(e.Data, &b.paused)
 		}
 		if err != nil {
-			return fmt.Errorf("journal entry %s %s: %w", e.Kind, e.Key, err)
+			return nil, fmt.Errorf("journal entry %s %s: %w", e.Kind, e.Key, err)
 		}
 	}
-	return nil
+	return stages, nil
 }

@@ -20,10 +20,11 @@ func (b *Bridge) publish(now time.Time) {
 	}
 	b.shown = now
 	v := &View{
-		Schema: ViewSchema, At: now, Cycle: b.cycle, Stage: b.cfg.Stage, Paused: b.paused, Unit: b.cfg.Unit, Cluster: b.seen.Cluster,
+		Schema: ViewSchema, At: now, Cycle: b.cycle, Stage: b.staging.Default, Stages: b.staging.list(), Paused: b.paused, Unit: b.cfg.Unit, Cluster: b.seen.Cluster,
 		Slurm: b.seen.Release, API: b.seen.API, SeenAt: b.seen.At, Trouble: b.trouble, Suspect: b.suspect,
 		NextPlan: now.Truncate(b.cfg.Unit).Add(b.cfg.Unit), Actions: b.counts, LastPlan: b.plan, Snapshot: b.snapshot, GPUs: b.gpuCount(), Standstills: b.standstills(),
 	}
+	v.Budgets = b.budgets(now)
 	jobs := map[slurm.JobID]slurm.Job{}
 	for _, j := range b.seen.Jobs {
 		jobs[j.ID] = j
@@ -86,12 +87,16 @@ func (b *Bridge) gpuCount() GPUCount {
 // jobView is one job as people see it.
 func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
 	v := JobView{
-		ID: rec.Job, Ref: rec.Job.String(), Restart: rec.Restart, Name: rec.Name, User: rec.User, Account: rec.Account, Class: planner.Class(rec.Wish.Class),
+		ID: rec.Job, Ref: rec.Ref(), Restart: rec.Restart, Name: rec.Name, User: rec.User, Account: rec.Account, Class: planner.Class(rec.Wish.Class),
 		Phase: rec.Phase, Since: rec.Since, Why: rec.Why, SlurmState: string(job.State), SlurmReason: job.Reason, GPUs: rec.Original.GPUs,
 		Placement: rec.Placement, LeaseUntil: rec.LeaseUntil, Submitted: rec.FirstSubmit, Target: rec.Target, Estimate: rec.Estimate,
 		Iter: rec.Iter, SavedIter: rec.Saved, Preemptions: rec.Preemptions, Strikes: rec.Strikes, NoPreempt: b.whyNotPreempted(rec, job), LostIters: rec.LostIters,
 		Returns: slices.Clone(rec.Returns), Stays: slices.Clone(rec.Stays), GPUSeconds: rec.gpuSeconds(now), Ended: rec.Ended, Exit: rec.Exit, Changed: rec.Changed, Events: slices.Clone(rec.Events),
 		Blocked: rec.Blocked, BlockedBy: rec.BlockedBy, Watched: rec.Phase.Ours() && !b.acts(rec), Profile: rec.Profile, Stop: stopText(rec), Held: rec.heldSeconds(now), Forecasts: rec.Forecasts, Curve: thinned(rec.Curve),
+	}
+	v.Reserved, v.Doubted = rec.Reserved.GPUHours, rec.Doubted
+	if d := rec.Demoted; d.Kind != "" {
+		v.Demoted = &d
 	}
 	if rec.Releasing && rec.Phase.Ours() {
 		v.Why = "released: plain Slurm's from now on"
@@ -102,9 +107,7 @@ func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
 	if rec.Phase.OnGPUs() && !rec.Run.Start.IsZero() {
 		v.Stays = append(v.Stays, Stay{Run: rec.Restart, From: rec.Run.Start, Placement: rec.Placement, Profile: rec.Run.Profile})
 	}
-	for _, t := range rec.Wish.Tiers {
-		v.Tiers = append(v.Tiers, planner.Tier{At: t.At, Value: t.Value})
-	}
+	v.Tiers = tiersOf(rec.Wish)
 	b.outlook(&v, now, rec)
 	return v
 }
@@ -112,10 +115,10 @@ func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
 // outlook fills in what is expected of a job, or how its deadlines came out.
 func (b *Bridge) outlook(v *JobView, now time.Time, rec *Record) {
 	if rec.Phase.Ended() {
-		if len(v.Tiers) > 0 && rec.Exit != endUnseen {
+		if tiers := rec.promised(); len(tiers) > 0 && rec.Exit != endUnseen {
 			met := -1
 			if rec.Phase == Completed {
-				met = slices.IndexFunc(v.Tiers, func(t planner.Tier) bool { return !rec.Ended.After(t.At) })
+				met = slices.IndexFunc(tiers, func(t planner.Tier) bool { return !rec.Ended.After(t.At) })
 			}
 			v.Met = &met
 		}
@@ -138,6 +141,14 @@ func (b *Bridge) outlook(v *JobView, now time.Time, rec *Record) {
 	}
 }
 
+// promised are the deadlines that count in the end: those of a job that was demoted for an overrun still do, those of one that was never admitted with them do not.
+func (r *Record) promised() []planner.Tier {
+	if r.Demoted.Kind == Overrun {
+		return r.Demoted.Tiers
+	}
+	return tiersOf(r.Wish)
+}
+
 // whyNotPreempted is the reason in words why a job of ours is not preempted, "" when it may be.
 func (b *Bridge) whyNotPreempted(rec *Record, job slurm.Job) string {
 	switch {
@@ -153,7 +164,7 @@ func (b *Bridge) whyNotPreempted(rec *Record, job slurm.Job) string {
 		return "submitted with --no-requeue: it could not come back"
 	case job.State == slurm.StateRunning && job.Held && !rec.Changed.Hold:
 		return "its user or an admin holds it: it would come back held"
-	case rec.Phase.OnGPUs() && !rec.canBeSignalled():
+	case rec.Phase.OnGPUs() && !rec.canBeSignalled() && !b.mayEvict(rec):
 		return "no sign of life of this run yet (no progress line): a signal might kill it"
 	}
 	return ""

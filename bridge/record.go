@@ -21,6 +21,12 @@ type Record struct {
 	Submit      time.Time `json:"submit"` // as last seen
 	Restart     int       `json:"restart"`
 
+	// Array and Task name the task of a job array that it is; 0 and 0 for a plain job. One task's Job is the array's own number: only Ref tells them apart.
+	Array slurm.JobID `json:"array,omitempty"`
+	Task  int         `json:"task,omitempty"`
+	// Remainder says that it stands for the tasks of an array that have not started yet.
+	Remainder bool `json:"remainder,omitempty"`
+
 	Name, User, Account, QOS string
 	// Comment is the wish as it stood at admission; deadlines never change after it.
 	Comment string       `json:"comment,omitempty"`
@@ -99,8 +105,22 @@ type Record struct {
 	// StartFailures counts starts in a row that Slurm did not carry out, Loops runs in a row that went back to the queue by themselves without progress.
 	StartFailures int `json:"start_failures,omitempty"`
 	Loops         int `json:"loops,omitempty"`
+	// ResumeFailures counts runs that failed while they came back from a move of ours.
+	ResumeFailures int `json:"resume_failures,omitempty"`
 	// Avoid are nodes that the job is kept off for a while.
 	Avoid []Avoid `json:"avoid,omitempty"`
+
+	// Demoted says why it is planned as best effort although it asked for deadlines, Reserved what it declared, Judged what it was judged on.
+	Demoted  Demotion    `json:"demoted,omitzero"`
+	Reserved Reservation `json:"reserved,omitzero"`
+	Judged   int         `json:"judged,omitempty"`
+	// Armed says that it waits without a delay, ahead of plain jobs by nice.
+	Armed bool `json:"armed,omitempty"`
+	// Doubted says why its reports are not planned with, Doubts what they are held against.
+	Doubted string `json:"doubted,omitempty"`
+	Doubts  Doubts `json:"doubts,omitzero"`
+	// CommentSeen is the newest comment seen, "" while it is that of the admission.
+	CommentSeen string `json:"comment_seen,omitempty"`
 
 	dirty bool
 	made  madeFrom // of Estimate
@@ -222,6 +242,8 @@ type Event struct {
 	Run  int       `json:"run"`
 	What string    `json:"what"`
 	Text string    `json:"text,omitempty"`
+	// Action is the journal's id of the action that it tells of, "" when it tells of none.
+	Action string `json:"action_id,omitempty"`
 }
 
 // The bounds of what one record keeps.
@@ -236,6 +258,15 @@ const (
 // ID names the run in progress (or, of a waiting job, the next one).
 func (r *Record) ID() planner.Run {
 	return planner.Run{Job: planner.JobID(r.Job), Restart: r.Restart}
+}
+
+// Ref is what Slurm prints for the job: 12, 12_3.
+func (r *Record) Ref() string {
+	ref := slurm.Ref{ID: r.Job, Array: r.Array}
+	if r.Array != 0 {
+		ref.Tasks = itoa(int64(r.Task))
+	}
+	return ref.String()
 }
 
 // Class is the class under which the job is planned now.
@@ -257,6 +288,19 @@ func (r *Record) note(now time.Time, what, text string) {
 		r.Events = slices.Delete(r.Events, 1, n+1) // the first event, the admission, stays
 	}
 	r.dirty = true
+}
+
+// sign gives the events noted since an earlier state of the record the id of the action that they tell of.
+func (r *Record) sign(was *Record, id string) {
+	last := 0
+	if n := len(was.Events); n > 0 {
+		last = was.Events[n-1].N
+	}
+	for i := len(r.Events) - 1; i >= 0 && r.Events[i].N > last; i-- {
+		if r.Events[i].Action == "" {
+			r.Events[i].Action = id
+		}
+	}
 }
 
 // enter changes the phase. An illegal change is a broken invariant of ours: it is made, since Slurm's word is what counts, but noted so that

@@ -26,6 +26,9 @@ func (b *Bridge) takeReports(now time.Time, reports []progress.JobReport) (left 
 			left = append(left, r)
 			continue
 		}
+		if r.Restart == rec.Restart {
+			rec.measure(now, r.Usage)
+		}
 		for _, raw := range r.Lines {
 			line, err := progress.Parse(raw)
 			if err != nil {

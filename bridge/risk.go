@@ -16,6 +16,7 @@ const (
 	RiskLate      Risk = "late"       // no deadline of it can be met any more, says the plan
 	RiskNoSlack   Risk = "no-slack"   // even without a pause it would end after its last deadline
 	RiskPlan      Risk = "plan"       // the plan expects its end after its last deadline
+	RiskDemoted   Risk = "demoted"    // its deadlines are not planned for: see [Demotion]
 )
 
 // RiskKind says what speaks against the job, "" when nothing does, and by how much its last deadline would be missed where that is known.
@@ -31,6 +32,8 @@ func (j *JobView) RiskKind() (Risk, time.Duration) {
 		return RiskNeverFits, 0
 	case j.Target.Reason.Code == planner.ReasonLate:
 		return RiskLate, 0
+	case j.Demoted != nil:
+		return RiskDemoted, 0
 	case last.IsZero():
 	case j.Laxity < 0:
 		return RiskNoSlack, -j.Laxity

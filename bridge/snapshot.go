@@ -2,45 +2,23 @@ package bridge
 
 import (
 	"cmp"
-	"hash/fnv"
 	"slices"
-	"strings"
 	"time"
 
 	"unisched/planner"
 	"unisched/slurm"
-	"unisched/slurm/comment"
 )
-
-// acts reports whether the stage lets us act on the job. A canary share is chosen by the job's id, so that a job stays in or out for life.
-func (b *Bridge) acts(rec *Record) bool {
-	if b.paused || b.handsOff || b.blind || rec.Releasing {
-		return false
-	}
-	level := slices.Index(stages, b.cfg.Stage)
-	switch rec.Wish.Class {
-	case comment.Strict:
-		return level >= 4
-	case comment.Soft:
-		return level >= 3
-	}
-	if level == 1 {
-		h := fnv.New32a()
-		h.Write([]byte(rec.Job.String()))
-		return float64(h.Sum32()%10000) < b.cfg.CanaryShare*10000
-	}
-	return level >= 2
-}
 
 // makeSnapshot turns what Slurm shows and what we know into the value that a plan is made from. at is the instant of the round.
 func (b *Bridge) makeSnapshot(at time.Time) planner.Snapshot {
 	s := planner.Snapshot{Schema: 1, Now: at, Unit: b.cfg.Unit, SLOUnits: b.cfg.SLOUnits, MaxPreemptions: b.cfg.MaxCheckpoints,
 		HourlyPreemptions: b.cfg.MaxPreemptionsPerHour, Preempted: b.preempted(at), JobHourlyPreemptions: b.cfg.MaxJobPreemptionsPerHour}
+	watched := b.onlyWatched()
 	planned := make([]bool, len(b.seen.Jobs))
 	s.Jobs = make([]planner.Job, 0, len(b.seen.Jobs))
 	for i := range b.seen.Jobs {
 		rec := b.seenRecs[i]
-		if rec == nil || !rec.Phase.Ours() || (!b.acts(rec) && b.cfg.Stage != Shadow) {
+		if rec == nil || !rec.Phase.Ours() || (!b.acts(rec) && !watched[rec.Original.Partition]) {
 			continue
 		}
 		if pj, ok := b.plannerJob(at, rec, b.seen.Jobs[i]); ok {
@@ -112,6 +90,7 @@ func (b *Bridge) plannerJob(at time.Time, rec *Record, job slurm.Job) (planner.J
 		return pj, false // Slurm does not say where it is
 	}
 	pj.Unmeasured = pj.Preemptible && b.unmeasured(at, rec)
+	pj.Estimate = rec.doubted(pj.Estimate, at)
 	b.profileAs(&pj, rec, at)
 	pj.Estimate.Speeds = withShape(pj.Estimate.Speeds, pj.Current, pj.State)
 	return pj, true
@@ -217,11 +196,7 @@ func (b *Bridge) competitors(planned []bool) []planner.Job {
 	var out []slurm.Job
 	for i := range b.seen.Jobs {
 		job := &b.seen.Jobs[i]
-		if planned[i] || job.State != slurm.StatePending || job.Held || job.Dependency != "" || job.Request.GPUs <= 0 ||
-			job.Request.OtherGRES || job.Begin.After(b.seen.At) || job.IsHet() || len(job.Odd) > 0 || job.Reservation != "" {
-			continue
-		}
-		if !slices.ContainsFunc(waitReasons, func(r string) bool { return job.Reason == r || r != "" && strings.HasPrefix(job.Reason, r) }) {
+		if planned[i] || !b.competes(job) {
 			continue
 		}
 		if b.partitionNodes(job.Partition) == 0 {

@@ -32,8 +32,8 @@ func (v *View) stand() (*Bridge, error) {
 		return nil, ErrNoBasis
 	}
 	b := &Bridge{cfg: v.Basis.cfg, parts: Parts{Log: func(time.Time, Note) {}}, records: map[slurm.JobID]*Record{}, seen: v.Basis.seen, lore: v.Basis.lore, quiet: 1}
-	b.cfg.Stage = StageStrict               // what would become of it if we acted
-	b.lore.dirty, b.lore.ready = false, nil // the loop goes on using its fits
+	b.staging = staging{Default: StageStrict} // what would become of it if we acted
+	b.lore.dirty, b.lore.ready = false, nil   // the loop goes on using its fits
 	return b, nil
 }
 
@@ -56,6 +56,9 @@ func (v *View) Suppose(now time.Time, job slurm.Job) (*Supposed, error) {
 	if s.rec.Phase == Unmanaged {
 		s.Unmanaged = s.rec.Why
 		return s, nil
+	}
+	if why := b.cfg.Admission.Allows(s.rec.Wish.Class, job.QOS, job.Account); why != "" {
+		b.demote(now, s.rec, NotAllowed, why)
 	}
 	s.Profile = s.rec.Profile
 	s.rec.Profile, s.rec.Phase = Profile{Done: true, Note: s.Profile.Note}, Waiting

@@ -14,25 +14,29 @@ const ViewSchema = 1
 
 // View is what the last Step saw and decided: a value, published whole, read by the control socket without a lock.
 type View struct {
-	Schema   int           `json:"schema_version"`
-	At       time.Time     `json:"at"`
-	Cycle    int64         `json:"cycle"`
-	Stage    Stage         `json:"stage"`
-	Paused   bool          `json:"paused"`
-	Unit     time.Duration `json:"unit_ns"`
-	Cluster  string        `json:"cluster"`
-	Slurm    string        `json:"slurm_release"`
-	API      string        `json:"api"`
-	SeenAt   time.Time     `json:"seen_at,omitzero"`   // the last good snapshot
-	Trouble  string        `json:"trouble,omitempty"`  // why the newest look at Slurm failed
-	Standby  string        `json:"standby,omitempty"`  // who is at work in this instance's place; all else is empty then
-	Suspect  string        `json:"suspect,omitempty"`  // why nothing disruptive is done now
-	NextPlan time.Time     `json:"next_plan,omitzero"` // the next unit boundary
-	GPUs     GPUCount      `json:"gpus"`
-	Counts   []PhaseCount  `json:"phases"`
-	Jobs     []JobView     `json:"jobs"`
-	Actions  ActionCounts  `json:"actions"`
-	LastPlan planner.Plan  `json:"plan"`
+	Schema int       `json:"schema_version"`
+	At     time.Time `json:"at"`
+	Cycle  int64     `json:"cycle"`
+	Stage  Stage     `json:"stage"`
+	// Stages are those of partitions that have their own.
+	Stages   []PartitionStage `json:"stages,omitempty"`
+	Paused   bool             `json:"paused"`
+	Unit     time.Duration    `json:"unit_ns"`
+	Cluster  string           `json:"cluster"`
+	Slurm    string           `json:"slurm_release"`
+	API      string           `json:"api"`
+	SeenAt   time.Time        `json:"seen_at,omitzero"`   // the last good snapshot
+	Trouble  string           `json:"trouble,omitempty"`  // why the newest look at Slurm failed
+	Standby  string           `json:"standby,omitempty"`  // who is at work in this instance's place; all else is empty then
+	Suspect  string           `json:"suspect,omitempty"`  // why nothing disruptive is done now
+	NextPlan time.Time        `json:"next_plan,omitzero"` // the next unit boundary
+	GPUs     GPUCount         `json:"gpus"`
+	Counts   []PhaseCount     `json:"phases"`
+	Jobs     []JobView        `json:"jobs"`
+	Actions  ActionCounts     `json:"actions"`
+	LastPlan planner.Plan     `json:"plan"`
+	// Budgets are those of accounts whose strict jobs have one.
+	Budgets []Budget `json:"budgets,omitempty"`
 	// Standstills are the partitions in which nobody is preempted, since who was did not come back.
 	Standstills []Standstill `json:"standstills,omitempty"`
 	// Snapshot is what LastPlan was made from, Before the plan before it.
@@ -130,6 +134,11 @@ type JobView struct {
 	Blocked string  `json:"blocked,omitempty"`
 	// BlockedBy is one of the Block constants where one fits.
 	BlockedBy string `json:"blocked_by,omitempty"`
+	// Doubted says why its reports of progress are not planned with, "" while they are.
+	Doubted string `json:"doubted,omitempty"`
+	// Demoted says why it is planned as best effort although its user asked for deadlines. Reserved are the GPU-hours that it declared with them.
+	Demoted  *Demotion `json:"demoted,omitempty"`
+	Reserved float64   `json:"reserved_gpu_hours,omitempty"`
 	// Watched says that it is ours but not acted on: the stage does not let us, or we are paused.
 	Watched bool    `json:"watched,omitempty"`
 	Profile Profile `json:"profile"`

@@ -62,6 +62,8 @@ func (j *JobView) Risk() string {
 		return "no deadline of it can be met any more"
 	case RiskNoSlack:
 		return fmt.Sprintf("even without a pause it would end %s after its last deadline", Span(by))
+	case RiskDemoted:
+		return fmt.Sprintf("it asked for class %s and is planned as best effort: %s", j.Demoted.Asked, j.Demoted.Why)
 	case RiskPlan:
 		return fmt.Sprintf("the plan expects its end %s after its last deadline", Span(by))
 	}

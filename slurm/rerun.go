@@ -1,6 +1,9 @@
 package slurm
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // Rerun puts a job that has ended badly back into the queue under its own id: Slurm runs it again from its script. It is for jobs that
 // failed through our doing, and refuses a reference to a whole array. The caller has just read that the job is finished and was not cancelled; Slurm itself
@@ -10,7 +13,7 @@ func (c *Client) Rerun(ctx context.Context, ref Ref) error {
 	if err := checkRef(op, ref); err != nil {
 		return err
 	}
-	if ref.SharesID() {
+	if strings.HasPrefix(ref.Tasks, "[") || ref.SharesID() && ref.Tasks == "" {
 		return &Error{Kind: ErrInvalid, Op: op, Msg: "the tasks of an array are rerun one by one"}
 	}
 	version, err := c.Version(ctx)

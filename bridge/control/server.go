@@ -275,8 +275,12 @@ func decodeOrder(body []byte) (bridge.Order, error) {
 		return o, errors.New("order: text after the object")
 	}
 	switch {
-	case o.Kind != bridge.OrderPause && o.Kind != bridge.OrderResume && o.Kind != bridge.OrderRelease:
-		return o, fmt.Errorf("order: %.32q is none of pause, resume, release", o.Kind)
+	case o.Kind != bridge.OrderPause && o.Kind != bridge.OrderResume && o.Kind != bridge.OrderRelease && o.Kind != bridge.OrderStage:
+		return o, fmt.Errorf("order: %.32q is none of pause, resume, release, stage", o.Kind)
+	case o.Kind != bridge.OrderStage && (o.Stage != "" || o.Partition != "" || o.Ready || o.Force):
+		return o, fmt.Errorf("order: %s takes no stage", o.Kind)
+	case len(o.Partition) > 256:
+		return o, errors.New("order: partition is too long")
 	case o.Job < 0:
 		return o, fmt.Errorf("order: job %d is negative", o.Job)
 	case o.Job != 0 && o.Kind != bridge.OrderRelease:

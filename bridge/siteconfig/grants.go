@@ -29,6 +29,8 @@ var grants = []granted{
 		func(g bridge.AccountGrant) string { return orNone(g.Weight != 0, number(g.Weight)) }),
 	account("share", func(g *bridge.AccountGrant, v any) error { return setReal(&g.Share, v) },
 		func(g bridge.AccountGrant) string { return orNone(g.Share != 0, number(g.Share)) }),
+	account("strict_gpu_hours", func(g *bridge.AccountGrant, v any) error { return setReal(&g.StrictGPUHours, v) },
+		func(g bridge.AccountGrant) string { return orNone(g.StrictGPUHours != 0, number(g.StrictGPUHours)) }),
 	{"qos", "price", func(s *Site, name string, v any) error {
 		var g bridge.QOSGrant
 		if err := setReal(&g.Price, v); err != nil {

@@ -174,8 +174,9 @@ func (p *play) until(least, most time.Duration) {
 	for _, name := range slices.Sorted(keysOf(p.seen)) {
 		var kept []string
 		for i, line := range p.seen[name] {
-			// How it waited before it stood otherwise is passing.
-			if !strings.HasPrefix(line, "PENDING") || i+1 == len(p.seen[name]) {
+			// How it waited before it stood otherwise is passing, and so is a run whose launch fails, which may be over before anybody looks.
+			last := i+1 == len(p.seen[name])
+			if last || !strings.HasPrefix(line, "PENDING") && p.chapter != "launch fails" {
 				kept = append(kept, line)
 			}
 		}
@@ -286,7 +287,7 @@ type simStage struct{ *slurmsim.Cluster }
 
 func newSimStage() simStage {
 	return simStage{slurmsim.New(slurmsim.Config{SchedInterval: 5 * time.Second, BackfillInterval: 5 * time.Second, LatencyMin: 50 * time.Millisecond, LatencyMax: time.Second},
-		slurmsim.Nodes(3, 4), slurmsim.Partition{Name: "gpu"}, slurmsim.Partition{Name: "profile", MaxNodes: 2, MaxGPUs: 2, MaxTime: time.Hour})}
+		slurmsim.Nodes(3, 4), slurmsim.Partition{Name: "gpu", MaxTime: 7 * 24 * time.Hour}, slurmsim.Partition{Name: "profile", MaxNodes: 2, MaxGPUs: 2, MaxTime: time.Hour})}
 }
 
 func (s simStage) now() time.Time { return s.Now() }

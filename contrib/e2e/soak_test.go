@@ -109,7 +109,7 @@ func (s *soak) pause(d time.Duration) {
 func (s *soak) submit() {
 	s.t.Helper()
 	user := []string{"alice", "bob", "carol"}[s.rng.IntN(3)]
-	iters := 150 + s.rng.IntN(900)
+	iters := 600 + s.rng.IntN(1800) // so long that the cluster is full
 	asked := [][]string{gpus(1, 20), gpus(1, 20), gpus(2, 20), gpus(4, 20), gpus(4, 20, "--nodes=2")}[s.rng.IntN(5)]
 	wish := "unisched:stop=iters:" + itoa(iters)
 	if s.rng.IntN(6) > 0 {
@@ -270,7 +270,8 @@ func (s *soak) finish() {
 		state, _, _ := strings.Cut(end.State, " ")
 		s.ends[state]++
 		if want := map[bool]string{true: "CANCELLED", false: "COMPLETED"}[j.cancelled]; state != want && !(j.cancelled && state == "COMPLETED") {
-			s.t.Errorf("job %d of %s ended %s (exit %d), want %s", id, j.user, end.State, end.Exit, want)
+			out, _ := s.l.Output(j.user, id)
+			s.t.Errorf("job %d of %s ended %s (exit %d), want %s:\n%s", id, j.user, end.State, end.Exit, want, tail(out, 30))
 		}
 		out, err := s.l.Output(j.user, id)
 		if err != nil && !(j.cancelled && os.IsNotExist(err)) {

@@ -208,12 +208,18 @@ func (c *Cluster) hold(j *job, on bool, why string) {
 	}
 }
 
-// Signal sends a signal to a running job.
+// Signal sends a signal to a running job, or to every task of an array that is named by its bare number.
 func (c *Cluster) Signal(_ context.Context, ref slurm.Ref, s slurm.Signal) error {
 	const op = "signal job"
 	j, err := c.known(op, ref.ID)
 	if err != nil {
 		return err
+	}
+	for _, other := range c.meant(ref) {
+		if other != j && other.run != nil {
+			c.note(other, "signal %s", s.Name)
+			other.run.signal(c, s.Name)
+		}
 	}
 	if !slices.Contains(slurm.SignalNames(), s.Name) {
 		return &slurm.Error{Kind: slurm.ErrInvalid, Op: op, Msg: "signal " + strconv.Quote(string(s.Name))}
@@ -222,7 +228,7 @@ func (c *Cluster) Signal(_ context.Context, ref slurm.Ref, s slurm.Signal) error
 	case j.finished():
 		return refuse(op, slurm.ErrFinished, 2021, "Job/step already completing or completed")
 	case j.run == nil:
-		return refuse(op, slurm.ErrRefused, 2035, "Job is pending execution")
+		return refuse(op, slurm.ErrRefused, 2020, "Job is pending execution")
 	}
 	c.note(j, "signal %s", s.Name)
 	j.run.signal(c, s.Name)
@@ -242,6 +248,11 @@ func (c *Cluster) Requeue(_ context.Context, ref slurm.Ref) error {
 		return refuse(op, slurm.ErrRefused, 2037, "Requested operation is presently disabled")
 	case j.pending(): // nothing changes, and that is no error
 		return nil
+	}
+	for _, other := range c.meant(ref) {
+		if other != j && other.run != nil {
+			c.goesBack(other, "asked for with its array")
+		}
 	}
 	c.goesBack(j, "asked for")
 	return nil

@@ -1,6 +1,7 @@
 package slurmsim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -33,25 +34,30 @@ type job struct {
 	sub   Submission
 	first time.Time
 
-	state      slurm.BaseState
-	completing bool
-	reason     string
-	held       bool
-	base       int64 // priority without nice
-	nice       int64
-	restarts   int
-	requeue    bool
-	partition  string
-	req        request
-	limit      time.Duration
-	begin      time.Time // details->begin_time
-	after      slurm.JobID
-	submit     time.Time
-	start, end time.Time
-	exit, sig  int
-	requeueing bool // the run that is completing goes back to the queue
-	lastNodes  []*node
-	lastEnd    time.Time
+	state       slurm.BaseState
+	completing  bool
+	configuring bool // its nodes are waking
+	reason      string
+	held        bool
+	base        int64 // priority without nice
+	nice, age   int64
+	restarts    int
+	requeue     bool
+	partition   string
+	req         request
+	limit       time.Duration
+	begin       time.Time // details->begin_time
+	after       slurm.JobID
+	submit      time.Time
+	start, end  time.Time
+	exit, sig   int
+	requeueing  bool // the run that is completing goes back to the queue
+	lastNodes   []*node
+	lastEnd     time.Time
+
+	array   slurm.JobID // 0: a plain job
+	task    int         // of a record that is one task
+	waiting []int       // the tasks of the array's own record that have not started yet
 
 	alloc  []share
 	run    *run
@@ -77,8 +83,20 @@ func (j *job) priority() int64 {
 	if j.held {
 		return 0
 	}
-	return max(j.base-j.nice, 1)
+	return max(j.base-j.nice+j.age, 1)
 }
+
+// grow gives a waiting job the age that it has against one that became eligible when the clock of all began: two jobs differ by the same at any time.
+func (c *Cluster) grow(j *job) {
+	eligible := j.submit
+	if j.begin.After(eligible) {
+		eligible = j.begin
+	}
+	j.age = int64(float64(c.cfg.AgePerHour) * (ageHorizon - eligible.Sub(c.cfg.Start).Hours()))
+}
+
+// ageHorizon is the hour against which ages are counted, so that they are positive.
+const ageHorizon = 1000
 
 // cpus is the number of CPUs: one per task, at least one per node.
 func (j *job) cpus() int { return max(j.req.tasks*max(j.sub.CPUsPerTask, 1), max(j.req.nodes, 1)) }
@@ -89,14 +107,23 @@ func (c *Cluster) shownJob(j *job) slurm.Job {
 		return j.view
 	}
 	v := slurm.Job{
-		ID: j.id, ArrayTask: -1, Name: j.sub.Name, User: j.sub.User, Account: j.sub.Account, Partition: j.partition, QOS: "normal",
+		ID: j.id, ArrayTask: -1, Name: j.sub.Name, User: j.sub.User, Account: j.sub.Account, Partition: j.partition, QOS: cmp.Or(j.sub.QOS, "normal"),
 		Comment: j.sub.Comment, Constraint: j.sub.Constraint, AdminComment: j.sub.adminComment, UID: j.sub.UID, Cluster: "sim", Batch: !j.sub.Interactive,
 		State: j.state, Reason: j.reason, Held: j.held, Priority: j.priority(), Nice: j.nice, Restarts: j.restarts, Requeue: j.requeue,
 		Submit: second(j.submit), Eligible: second(j.begin), Start: second(j.start), End: second(j.end), TimeLimit: j.limit, Unlimited: j.limit == 0,
 		ExitCode: j.exit, ExitSignal: j.sig,
 	}
+	switch v.ArrayJobID = j.array; {
+	case len(j.waiting) > 0:
+		v.ArrayTaskString = tasksText(j.waiting)
+	case j.array != 0:
+		v.ArrayTask = j.task
+	}
 	if j.completing {
 		v.Flags = append(v.Flags, slurm.FlagCompleting)
+	}
+	if j.configuring && j.run != nil {
+		v.Flags = append(v.Flags, slurm.FlagConfiguring)
 	}
 	if j.reason == "BeginTime" {
 		v.Begin = second(j.begin)

@@ -1,6 +1,7 @@
 package slurmsim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 // Submission is what sbatch is told.
 type Submission struct {
 	Name, User, Account, Partition, Comment, Constraint string
+	QOS                                                 string // default normal
 	UID                                                 int64
 	// Nodes is --nodes (0: not given), GPUs is --gpus, GPUsPerNode is --gpus-per-node; give one of the two.
 	Nodes, GPUs, GPUsPerNode int
@@ -22,8 +24,10 @@ type Submission struct {
 	Begin           time.Time
 	Hold, NoRequeue bool
 	Interactive     bool
-	After           slurm.JobID // --dependency=afterany
-	Nice            int64
+	// Array is the number of tasks of a job array, 1 to Array (0: a plain job).
+	Array int
+	After slurm.JobID // --dependency=afterany
+	Nice  int64
 	// Priority is what multifactor computes, without nice (default 1000).
 	Priority int64
 	Body     Body
@@ -45,6 +49,9 @@ func (c *Cluster) Submit(s Submission) slurm.JobID {
 	j := &job{id: id, sub: s, first: c.now, state: slurm.StatePending, base: s.Priority, nice: s.Nice, requeue: !s.NoRequeue, partition: s.Partition,
 		req:   request{nodes: max(s.Nodes, 1), maxNodes: s.Nodes, tasks: s.Tasks, perNode: s.GPUsPerNode, perJob: s.GPUs},
 		limit: max(s.TimeLimit, 0), begin: c.now, submit: c.now, held: s.Hold, after: s.After,
+	}
+	for task := range s.Array {
+		j.array, j.waiting = id, append(j.waiting, task+1)
 	}
 	if c.cfg.SubmitDelay > 0 && strings.Contains(s.Comment, "unisched") && s.Begin.IsZero() {
 		s.Begin = second(c.now.Add(c.cfg.SubmitDelay))
@@ -229,6 +236,8 @@ type Edit struct {
 	Nice              int64
 	Partition         string
 	NoRequeue         bool
+	Comment           string
+	QOS, Account      string
 }
 
 // Edit changes a job as its owner would.
@@ -240,6 +249,7 @@ func (c *Cluster) Edit(id slurm.JobID, e Edit) {
 	if e.NoRequeue {
 		j.requeue = false
 	}
+	j.sub.Comment, j.sub.QOS, j.sub.Account = cmp.Or(e.Comment, j.sub.Comment), cmp.Or(e.QOS, j.sub.QOS), cmp.Or(e.Account, j.sub.Account)
 	if e.Nice != 0 {
 		j.nice = e.Nice
 	}

@@ -1,6 +1,7 @@
 package slurmsim
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -49,6 +50,13 @@ type Body struct {
 	NeedGPUs int
 	Silent   bool
 	Fail     int
+	// Says, when set, is the iteration that it claims to have reached when it has truly reached this one; Hides lets it write no checkpoint lines, although it saves.
+	Says  func(iter int64) int64
+	Hides bool
+	// FailResumes is how many of its first restarts end with exit 1 while they read the checkpoint.
+	FailResumes int
+	// Busy, when set, is how busy the nodes measure its GPUs to be, 0..1.
+	Busy *float64
 	// Metric is reported under this name, by iteration.
 	Metric string
 	Curve  func(iter int64) float64
@@ -63,11 +71,15 @@ type run struct {
 	ready  time.Time // zero before the first line
 	saving bool
 	over   bool
-	saved  int64 // last multiple of SaveEvery written
+	saved  int64     // last multiple of SaveEvery written
+	told   time.Time // when its nodes last told how busy its GPUs were
 }
 
 // begins starts a job on its nodes.
 func (c *Cluster) begins(j *job, shares []share) {
+	if len(j.waiting) > 0 {
+		j = c.split(j)
+	}
 	c.dequeue(j)
 	c.take(j, shares)
 	j.state, j.reason, j.start, j.end = slurm.StateRunning, "", c.now, time.Time{}
@@ -91,6 +103,16 @@ func (c *Cluster) begins(j *job, shares []share) {
 	case b.Step != nil:
 		r.step = max(b.Step(per), time.Microsecond)
 	}
+	j.configuring = false
+	launch := func() { c.launches(j, r, shares, gpus) }
+	if !c.powersUp(j, r, launch) {
+		launch()
+	}
+}
+
+// launches starts the script of a run whose nodes are up.
+func (c *Cluster) launches(j *job, r *run, shares []share, gpus int) {
+	b := j.sub.Body
 	if j.limit > 0 {
 		c.watchLimit(r)
 	}
@@ -111,7 +133,7 @@ func (c *Cluster) begins(j *job, shares []share) {
 		load = b.Resume
 	}
 	loaded := func() {
-		if gpus < b.NeedGPUs {
+		if gpus < b.NeedGPUs || j.saved > 0 && j.restarts <= b.FailResumes {
 			r.exits(c, 1)
 			return
 		}
@@ -254,16 +276,24 @@ func (r *run) savedIt(c *Cluster, took time.Duration) {
 
 func (r *run) say(c *Cluster, l progress.Line) {
 	j := r.j
-	if j.sub.Body.Silent || len(j.alloc) == 0 {
+	b := j.sub.Body
+	if b.Silent || len(j.alloc) == 0 || b.Hides && l.Kind == progress.Checkpoint {
 		return
+	}
+	if b.Says != nil && l.HasIter {
+		l.Iter = b.Says(l.Iter)
 	}
 	l.Time = c.now
 	text, err := l.JSON()
 	if err != nil {
 		panic("slurmsim: " + err.Error()) // a line of our own making
 	}
-	c.reports = append(c.reports, progress.JobReport{Job: int64(j.id), Restart: j.restarts, UID: int(j.sub.UID), Node: j.alloc[0].node.Name,
-		Lines: []json.RawMessage{text}})
+	report := progress.JobReport{Job: int64(j.id), Restart: j.restarts, UID: int(j.sub.UID), Node: j.alloc[0].node.Name, Lines: []json.RawMessage{text}}
+	if b.Busy != nil {
+		report.Usage = &progress.Usage{Seconds: c.now.Sub(cmp.Or(r.told, j.start)).Seconds(), GPUs: j.alloc[0].gpus, Busy: *b.Busy}
+		r.told = c.now
+	}
+	c.reports = append(c.reports, report)
 }
 
 // exits is the end of the batch script with a code.
@@ -294,11 +324,13 @@ func (c *Cluster) finish(j *job, state slurm.BaseState, code, sig int) {
 	c.stopRun(j)
 	j.state, j.exit, j.sig, j.end = state, code, sig, c.now
 	c.tell(j, Ended, j.saved)
-	j.reason = ""
+	if len(j.alloc) > 0 || state != slurm.StateCancelled { // one that never started keeps the reason for which it waited
+		j.reason = ""
+	}
 	if state == slurm.StateFailed {
 		j.reason = "NonZeroExitCode"
 		if sig > 0 {
-			j.reason = "RaisedSignal:" + itoa(sig)
+			j.reason = "RaisedSignal"
 		}
 	}
 	c.note(j, "end %s exit %d signal %d", state, code, sig)

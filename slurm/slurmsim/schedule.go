@@ -66,6 +66,10 @@ func (c *Cluster) enqueue(j *job) {
 	if !j.pending() || j.completing {
 		return
 	}
+	if c.cfg.AgePerHour > 0 {
+		c.grow(j)
+		c.touch(j)
+	}
 	if !j.held && j.begin.After(c.now) {
 		begin := j.begin
 		c.at(c.tick(begin), func() {
@@ -109,8 +113,11 @@ func (c *Cluster) schedule() {
 	closed := map[*node]bool{}
 	for _, j := range slices.Clone(c.queue) {
 		if blocked[j.partition] {
-			c.setReason(j, "Priority")
-			behind = true
+			why := c.limit(j)
+			if why == "" {
+				why, behind = "Priority", true
+			}
+			c.setReason(j, why)
 			continue
 		}
 		shares, v, why := c.place(j, closed)

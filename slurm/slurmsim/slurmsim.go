@@ -6,7 +6,7 @@
 // [Cluster.Update], ...), with the same typed refusals, and the calls of users and admins (Submit, Cancel, Hold, SetNode, ...). It refuses to know of
 // plans: the bridge drives it through its own interface. Tests of the bridge and the simulator call it.
 //
-// Left out in this form: ageing, arrays, heterogeneous jobs, permissions, jobs inside reservations, and preemption by Slurm itself.
+// Left out in this form: limits of arrays, heterogeneous jobs, permissions, jobs inside reservations, and preemption by Slurm itself.
 package slurmsim
 
 import (
@@ -40,6 +40,9 @@ type Config struct {
 	MinJobAge, NodeTimeout time.Duration
 	// SubmitDelay is the begin time that the submit plugin gives to jobs that name UniSched in their comment; 0 = no plugin.
 	SubmitDelay time.Duration
+	// AgePerHour is the priority that an hour of waiting adds (PriorityWeightAge over PriorityMaxAge), counted from the moment from which a job could start: a requeue and a
+	// begin time put that off.
+	AgePerHour int64
 	// GroupGPUs are the GPUs that the running jobs of an account may hold at once (the association's GrpTRES), for accounts that have such a limit.
 	GroupGPUs map[string]int
 	// BackfillInterval is the period of the backfill scheduler (bf_interval); below 0: none.

@@ -13,6 +13,7 @@ import (
 	"unisched/bridge"
 	"unisched/bridge/ask"
 	"unisched/bridge/control"
+	"unisched/planner"
 )
 
 // staleAfter is the age at which the daemon's view says nothing about now.
@@ -89,6 +90,9 @@ func (a *app) status(v bridge.View, bad []string) {
 		item(a.out, "", "%s", b)
 	}
 	item(a.out, "Stage", "%s, unit %s", v.Stage, span(v.Unit))
+	for _, p := range v.Stages {
+		item(a.out, "", "%s in partition %s", p.Stage, p.Partition)
+	}
 	item(a.out, "Slurm", "%s %s, API %s, seen %s", v.Cluster, v.Slurm, v.API, a.moment(v.SeenAt))
 	item(a.out, "Cycle", "%d, %s", v.Cycle, a.moment(v.At))
 	item(a.out, "Next plan", "%s", a.moment(v.NextPlan))
@@ -101,6 +105,9 @@ func (a *app) status(v bridge.View, bad []string) {
 		counts = []string{"none"}
 	}
 	item(a.out, "Jobs", "%s", strings.Join(counts, ", "))
+	for i, b := range v.Budgets {
+		item(a.out, label(i == 0, "Budgets"), "%s: strict jobs have reserved %.1f of %.1f GPU-hours in %s", b.Account, b.Reserved, b.Limit, span(planner.Seconds(b.WindowS)))
+	}
 	item(a.out, "Actions", "%d done, %d refused, %d unknown", v.Actions.Done, v.Actions.Refused, v.Actions.Unknown)
 	item(a.out, "Rounds", "%d, %d of them without the solver", v.Actions.Rounds, v.Actions.Greedy)
 }

@@ -29,6 +29,9 @@ func (a *app) benchPlanCommand() *cobra.Command {
 			"plan out to the end. greedy is the best plain list scheduler (EDF, LLF, SRSF) on the same cluster, greedy_candidates the best plan\n" +
 			"of ours without the solver.",
 		RunE: do(func(cmd *cobra.Command, _ []string) error {
+			if sp.GPUs < 8 || sp.Jobs < 0 {
+				return coded{exitUsage, fmt.Errorf("--gpus %d --jobs %d: want 8 GPUs or more, and no less than 0 jobs", sp.GPUs, sp.Jobs)}
+			}
 			s, err := sp.Snapshot()
 			if err != nil {
 				return coded{exitUsage, err}

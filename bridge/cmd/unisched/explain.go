@@ -204,7 +204,12 @@ func (a *app) happened(events []ask.Audit) {
 		}
 		item(a.out, label(i == 0 && n <= 0, "Happened"), "%s", s)
 	}
-	item(a.out, "Audit ids", "job.run@time, the last is %s; all of them: -o json", events[len(events)-1].ID)
+	for i := len(events) - 1; i >= 0; i-- {
+		if events[i].Action != "" {
+			item(a.out, "Audit", "the last action is %s in the journal and the log; all ids: -o json", events[i].Action)
+			return
+		}
+	}
 }
 
 func (a *app) phase(j bridge.JobView) string {

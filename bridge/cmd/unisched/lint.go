@@ -32,6 +32,8 @@ type lintDoc struct {
 	Line    int        `json:"line,omitempty"`
 	Error   *lintError `json:"error,omitempty"`
 	Wish    *wishDoc   `json:"wish,omitempty"`
+	// Rules are the site's, of who may use its class: whether this job may depends on its QOS and account.
+	Rules string `json:"rules,omitempty"`
 }
 
 type lintError struct {
@@ -104,11 +106,15 @@ func (a *app) lintCommand() *cobra.Command {
 // lint judges one comment.
 func (a *app) lint(s script) error {
 	zone := time.UTC
+	var rules bridge.Admission
 	if site, _, err := a.site(); err == nil { // a broken site configuration is not the user's fault
-		zone = site.Bridge.Zone
+		zone, rules = site.Bridge.Zone, site.Bridge.Admission
 	}
 	w, err := comment.Parse(s.text, comment.Context{Now: a.now(), Zone: zone})
 	doc := judge(s, w, err)
+	if doc.Wish != nil {
+		doc.Rules = rules.Rules(w.Class)
+	}
 	if a.output == "json" {
 		if err := a.json(doc); err != nil {
 			return err
@@ -174,6 +180,9 @@ func (a *app) verdict(doc lintDoc, w comment.Wish) {
 	switch doc.Verdict {
 	case "valid":
 		fmt.Fprintf(a.out, "%svalid\n%s", clean(where, false), comment.Echo(w))
+		if doc.Rules != "" {
+			item(a.out, "note", "%s", doc.Rules)
+		}
 		if w.Ckpt.None {
 			item(a.out, "note", "without ckpt the job is never preempted and never profiled: UniSched helps it least")
 		}

@@ -47,6 +47,11 @@ func commands(b *strings.Builder, parent *cobra.Command) {
 		}
 		paragraphs(b, text)
 		flags(b, c.NonInheritedFlags())
+		if c.Example != "" {
+			fmt.Fprintf(b, ".PP\nFor example:\n.nf\n")
+			paragraphs(b, c.Example)
+			b.WriteString(".fi\n")
+		}
 	}
 }
 

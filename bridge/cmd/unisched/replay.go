@@ -103,12 +103,29 @@ func (a *app) replay(ctx context.Context, f replayFlags) error {
 	} else if !slices.Contains([]bridge.Stage{bridge.Canary, bridge.StageBestEffort, bridge.StageSoft, bridge.StageStrict}, stage) {
 		return coded{exitUsage, fmt.Errorf("--for %q is none of canary, besteffort, soft, strict", f.stage)}
 	}
+	doc, err := a.judgeStage(ctx, f, site, stage)
+	if err != nil {
+		return err
+	}
+	if a.output == "json" {
+		err = a.json(doc)
+	} else {
+		a.replayShow(doc, f.policies[0])
+	}
+	if err == nil && !doc.Ready {
+		return coded{exitRisk, nil}
+	}
+	return err
+}
+
+// judgeStage reads the rounds, plays them, and judges the stages.
+func (a *app) judgeStage(ctx context.Context, f replayFlags, site siteconfig.Site, stage bridge.Stage) (replayDoc, error) {
 	if len(f.dirs) == 0 {
 		f.dirs = []string{filepath.Join(site.Daemon.StateDir, "rounds")}
 	}
 	records, err := replay.Open(f.dirs...)
 	if err != nil {
-		return fmt.Errorf("%w\nThe daemon stores its rounds in state_dir/rounds; name another folder with --rounds", err)
+		return replayDoc{}, fmt.Errorf("%w\nThe daemon stores its rounds in state_dir/rounds; name another folder with --rounds", err)
 	}
 	shown := a.now()
 	h, err := replay.Load(records, func(done, all int) {
@@ -118,12 +135,12 @@ func (a *app) replay(ctx context.Context, f replayFlags) error {
 		}
 	})
 	if err != nil {
-		return err
+		return replayDoc{}, err
 	}
 	doc := replayDoc{Schema: 1, From: h.From, Until: h.Until, Rounds: h.Rounds, Jobs: len(h.Outcomes), Open: h.Open, Nodes: h.Nodes, PerNode: h.PerNode, Note: h.Note,
 		Happened: h.Happened, For: stage}
 	if doc.Policies, err = a.replayAll(ctx, f, site, h, records); err != nil {
-		return err
+		return replayDoc{}, err
 	}
 	judged := sim.Figures{}
 	if len(doc.Policies) > 0 {
@@ -136,15 +153,7 @@ func (a *app) replay(ctx context.Context, f replayFlags) error {
 			doc.Ready = v.Ready
 		}
 	}
-	if a.output == "json" {
-		err = a.json(doc)
-	} else {
-		a.replayShow(doc, f.policies[0])
-	}
-	if err == nil && !doc.Ready {
-		return coded{exitRisk, nil}
-	}
-	return err
+	return doc, nil
 }
 
 // replayAll tries the policies on the jobs that completed, and on some of the rounds.

@@ -129,7 +129,7 @@ func option(q *ask.Question, key, value string) error {
 	case "--no-requeue":
 		q.NoRequeue = true
 	case "--array", "-a":
-		return errors.New("job arrays are not managed yet: ask about one task")
+		return errors.New("the waiting tasks of a job array are left to Slurm: ask about one task")
 	}
 	return nil
 }

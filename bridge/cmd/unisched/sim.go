@@ -147,6 +147,10 @@ func (f simFlags) check() error {
 		return simUsage("--shadow: one daemon looks, with one policy")
 	case len(f.policies) == 0:
 		return simUsage("--policy is empty")
+	case !slices.Contains(trace.Formats(), f.format):
+		return simUsage("--format %q is none of %s", f.format, strings.Join(trace.Formats(), ", "))
+	case !slices.Contains(trace.Workloads(), f.workload):
+		return simUsage("--workload %q is none of %s", f.workload, strings.Join(trace.Workloads(), ", "))
 	}
 	for _, x := range f.ablate {
 		if !slices.Contains(ablations, x) {

@@ -25,7 +25,6 @@ import (
 	"unisched/planner/lease"
 	"unisched/planner/milp"
 	"unisched/planner/milp/highs"
-	"unisched/slurm"
 )
 
 // serve wires the daemon and runs it until ctx ends.
@@ -59,7 +58,7 @@ func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once b
 	defer w.close()
 	options := site.Slurm.Options()
 	options.Begin = w.request
-	cluster, err := slurm.New(options)
+	cluster, err := newCluster(options)
 	if err != nil {
 		return err
 	}
@@ -162,7 +161,7 @@ func (d daemon) run(ctx context.Context) error {
 			stop(fmt.Errorf("another instance has taken over: %w", held)) // and this one will stand by when it is started again
 		}
 	}
-	loop{body: d.body, poll: d.site.Bridge.Poll, done: done}.run(stopped)
+	loop{body: d.body, poll: d.site.Bridge.Poll, before: newSwitches(d.site.Daemon.StateDir, d.body, d.log).look, done: done}.run(stopped)
 	d.watch.system.tell("STOPPING=1")
 	closeServers()
 	group.Wait()

@@ -27,6 +27,8 @@ const stopGrace = 20 * time.Second
 type loop struct {
 	body stepper
 	poll time.Duration
+	// before, when set, is called before each cycle.
+	before func()
 	// done is told of each finished cycle, whatever its result: the daemon is alive.
 	done func(now time.Time, err error)
 }
@@ -70,6 +72,9 @@ func (l loop) step(ctx context.Context) {
 		}
 	})
 	defer stop()
+	if l.before != nil {
+		l.before()
+	}
 	now := wallClock()
 	l.done(now, l.body.Step(inner, now))
 }

@@ -1,0 +1,138 @@
+package bridge
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"unisched/hooks/progress"
+	"unisched/planner"
+)
+
+// What a job says of its progress decides how long it is expected to run, and among best-effort jobs the short ones go first: whoever claims to be nearly done jumps the
+// queue. Claims are therefore held against what can be seen from outside: the iterations that the job declared, the time that its own claims foretold, and, where nodes
+// measure it, whether its GPUs work. A job whose claims do not hold is planned by the time limit that it declared to Slurm, which it cannot lie about without being ended
+// by it. Nothing is stopped or ended for a doubt.
+
+// Doubts is what is held against the claims of the run in progress.
+type Doubts struct {
+	// Foretold is the least run time of this run, in seconds, that the job's claims made likely (the high end of it).
+	Foretold float64 `json:"foretold_s,omitempty"`
+	// What the nodes measured of its GPUs since Since: GPU-seconds, and how busy they were in them. SinceIter is the iteration at that time.
+	Since     time.Time `json:"since,omitzero"`
+	SinceIter int64     `json:"since_iter,omitempty"`
+	Seconds   float64   `json:"gpu_seconds,omitempty"`
+	Busy      float64   `json:"busy_gpu_seconds,omitempty"`
+	// Stalled says that its users were told of a stall.
+	Stalled bool `json:"stalled,omitempty"`
+}
+
+// Bounds of the judgement.
+const (
+	tooLong   = 2    // times what its claims foretold
+	idleGPU   = 0.02 // mean utilisation at which nothing trains
+	fullGPU   = 0.9
+	doubtUnit = 2 // units of grace, and of looking at GPUs
+)
+
+// measure takes in what a node measured of the job's GPUs.
+func (r *Record) measure(now time.Time, u *progress.Usage) {
+	if u == nil || !r.Phase.OnGPUs() {
+		return
+	}
+	d := &r.Doubts
+	if d.Since.IsZero() {
+		d.Since, d.SinceIter = now, r.Run.LastIter
+		return // the first figures may be of the time before
+	}
+	d.Seconds += u.Seconds * float64(u.GPUs)
+	d.Busy += u.Seconds * float64(u.GPUs) * u.Busy
+}
+
+// doubt holds the claims of the running jobs against what was seen, once a round.
+func (b *Bridge) doubt(now time.Time) {
+	for _, rec := range b.known() {
+		if rec.Phase != Running || rec.Run.Start.IsZero() {
+			continue
+		}
+		b.doubtGPUs(now, rec)
+		if rec.Doubted != "" || rec.made.input.samples == 0 {
+			continue
+		}
+		if why := b.doubtClaims(now, rec); why != "" {
+			b.disbelieve(now, rec, why)
+		}
+	}
+}
+
+// disbelieve notes why the job's claims are not planned with any more.
+func (b *Bridge) disbelieve(now time.Time, rec *Record, why string) {
+	rec.Doubted = why
+	rec.note(now, "progress-doubted", why+": planned by its time limit from now on")
+	b.log(now, "warn", "progress-doubted", rec.Job, "%s", why)
+	b.rouse("a job's progress is doubted")
+}
+
+// doubtClaims says which claim does not hold, "" for none.
+func (b *Bridge) doubtClaims(now time.Time, rec *Record) string {
+	declared := cmp.Or(rec.Wish.Stop.Iterations, rec.Wish.Max)
+	if declared > 0 && float64(rec.Iter) > float64(declared)*(1+slackIters)+1 {
+		return fmt.Sprintf("it reports iteration %d of %d and trains on", rec.Iter, declared)
+	}
+	left, ok := b.leftOf(now, rec)
+	if !ok || rec.Wish.Stop.Iterations <= 0 { // when a metric's target is reached is our own guess
+		return ""
+	}
+	d, ran := &rec.Doubts, now.Sub(rec.Run.Start).Seconds()
+	if total := ran + left.High; d.Foretold == 0 || total < d.Foretold {
+		d.Foretold, rec.dirty = total, true
+	}
+	if ran > tooLong*d.Foretold+(doubtUnit*b.cfg.Unit).Seconds() {
+		return fmt.Sprintf("by its own reports this run would have ended within %s, and it has run for %s", Span(planner.Seconds(d.Foretold)), Span(planner.Seconds(ran)))
+	}
+	return ""
+}
+
+// doubtGPUs compares progress and the work of the GPUs, where it is measured: iterations without work are doubted, work without iterations is a stall.
+func (b *Bridge) doubtGPUs(now time.Time, rec *Record) {
+	d := &rec.Doubts
+	gpus := float64(max(rec.Placement.GPUs(), 1))
+	if d.Since.IsZero() || d.Seconds < gpus*(doubtUnit*b.cfg.Unit).Seconds() {
+		return
+	}
+	busy, more := d.Busy/d.Seconds, rec.Run.LastIter-d.SinceIter
+	over := Span(planner.Seconds(d.Seconds / gpus))
+	switch {
+	case more > 0 && busy < idleGPU && rec.Doubted == "":
+		b.disbelieve(now, rec, fmt.Sprintf("it reports %d iterations in %s, in which its GPUs were busy for %.1f %% of the time", more, over, 100*busy))
+	case more <= 0 && busy >= fullGPU && !rec.Run.Ready.IsZero() && !d.Stalled:
+		d.Stalled = true
+		text := fmt.Sprintf("no iteration in %s, with its GPUs busy for %.0f %% of the time: a hang in communication looks like this", over, 100*busy)
+		rec.note(now, "stalled", text)
+		b.log(now, "warn", "stalled", rec.Job, "%s", text)
+	case more > 0:
+		d.Stalled = false
+	}
+	d.Since, d.SinceIter, d.Seconds, d.Busy = now, rec.Run.LastIter, 0, 0
+	rec.dirty = true
+}
+
+// mayEvict reports whether the site wants a job preempted that declared a checkpoint signal and has shown no sign of life for a whole lease: it is requeued, not signalled,
+// since a signal might kill it for good.
+func (b *Bridge) mayEvict(rec *Record) bool {
+	lease := time.Duration(b.cfg.SLOUnits) * b.cfg.Unit
+	return b.cfg.Unconfirmed == Evict && rec.Phase == Running && b.seen.At.Sub(rec.Run.Start) >= max(lease, b.cfg.CheckpointTimeout) || b.cfg.Unconfirmed == Evict && rec.Phase == Checkpointing
+}
+
+// doubted is the estimate of a job whose claims do not hold: it takes what its time limit leaves it, or as long again as it has run already, whichever is longer.
+func (r *Record) doubted(e planner.Estimate, now time.Time) planner.Estimate {
+	if r.Doubted == "" || r.slo() || len(e.Speeds) == 0 {
+		return e
+	}
+	ran := r.heldSeconds(now)
+	left := max(ran, r.Original.TimeLimit.Seconds()-ran, 60)
+	n := left * e.Speeds[0].Speed.Mid
+	e.Iterations = planner.Interval{Low: n / 2, Mid: n, High: 2 * n}
+	e.Basis = "its time limit, since its progress is doubted"
+	return e
+}

@@ -1,0 +1,173 @@
+package bridge_test
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"unisched/bridge"
+	"unisched/slurm/slurmsim"
+)
+
+// fate is what became of a job.
+type fate struct {
+	ended       time.Time
+	gpuSeconds  float64
+	preemptions int
+	met         bool
+	view        bridge.JobView
+}
+
+// playTwin plays the same crowded afternoon with one more job in it, and says what became of that one. Everything else, arrivals and speeds included, is the same.
+func playTwin(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submission) (fate, *world) {
+	t.Helper()
+	w := newWorld(t, site{nodes: 2, gpus: 4, cfg: cfg})
+	crowd := func(i int) slurmsim.Submission {
+		iters := int64([]int{900, 2400, 600, 3600, 1500}[i%5])
+		s := slurmsim.Submission{GPUs: []int{4, 2, 1, 4, 2}[i%5], Nodes: 1, User: "bob", UID: 1002, Body: training(iters), TimeLimit: 2 * time.Duration(iters) * time.Second}
+		if i%4 == 3 {
+			s.Comment = fmt.Sprintf("unisched:class=strict,deadline=now+%ds,ckpt=B:USR1,profile=skip,stop=iters:%d", iters*5/2, iters)
+		} else {
+			s.Comment = fmt.Sprintf("unisched:ckpt=B:USR1,profile=skip,stop=iters:%d", iters)
+		}
+		return s
+	}
+	var names []string
+	add := func(i int) {
+		names = append(names, fmt.Sprint("crowd", i))
+		w.submit(names[i], crowd(i))
+	}
+	for i := range 4 {
+		add(i)
+	}
+	w.run(10*time.Minute, nil)
+	w.submit("subject", subject)
+	for i := 4; i < 14; i++ {
+		w.run(8*time.Minute, nil)
+		add(i)
+	}
+	w.until(24*time.Hour, "all end", func() bool { return w.finished("subject")() && w.finished(names...)() })
+	v := w.view("subject")
+	return fate{v.Ended, v.GPUSeconds, v.Preemptions, v.Met != nil && *v.Met >= 0, v}, w
+}
+
+// subjects are the honest twins: 80 minutes of training on four GPUs, which save every five minutes.
+func subjects() map[string]slurmsim.Submission {
+	out := map[string]slurmsim.Submission{}
+	for class, words := range map[string]string{"besteffort": "", "strict": "class=strict,deadline=now+4h,"} {
+		s := slurmsim.Submission{GPUs: 4, Nodes: 1, Body: training(4800), TimeLimit: 3 * time.Hour, Comment: "unisched:" + words + "ckpt=B:USR1,profile=skip,stop=iters:4800"}
+		s.Body.SaveEvery = 300
+		out[class] = s
+	}
+	return out
+}
+
+// case 47: in the same world with the same arrivals, a job that hides its checkpoints or lies about its progress ends no earlier than its honest twin.
+func TestScenarioLiarsGainNothing(t *testing.T) {
+	atTheEnd := func(says func(int64) int64) func(*slurmsim.Body) { // the last line is true: it completes with its declared iterations
+		return func(b *slurmsim.Body) {
+			b.Says = func(n int64) int64 {
+				if n >= b.Iterations {
+					return n
+				}
+				return says(n)
+			}
+		}
+	}
+	evict := func(c *bridge.Config) { c.Unconfirmed = bridge.Evict }
+	lies := []struct {
+		name string
+		cfg  func(*bridge.Config)
+		lie  func(*slurmsim.Body)
+		// doubted and demoted are the classes in which it is found out.
+		doubted, demoted string
+	}{
+		{name: "hides its checkpoints", lie: func(b *slurmsim.Body) { b.Hides = true }},
+		{name: "does not answer the signal", lie: func(b *slurmsim.Body) { b.Trap = slurmsim.Ignores }},
+		{name: "does not answer, and the site requeues such jobs", cfg: evict, lie: func(b *slurmsim.Body) { b.Trap = slurmsim.Ignores }},
+		{name: "says nothing, and the site requeues such jobs", cfg: evict, lie: func(b *slurmsim.Body) { b.Silent = true }},
+		{name: "claims twice its iterations", lie: func(b *slurmsim.Body) { b.Says = func(n int64) int64 { return 2 * n } }, doubted: "besteffort", demoted: "strict"},
+		{name: "claims to be nearly done", lie: atTheEnd(func(n int64) int64 { return min(n*50, 4790) }), doubted: "besteffort"},
+		{name: "jumps", lie: atTheEnd(func(n int64) int64 {
+			if n > 600 {
+				return 4700 + n/100
+			}
+			return n
+		}), doubted: "besteffort"},
+		{name: "claims half its iterations", lie: atTheEnd(func(n int64) int64 { return n / 2 })},
+		{name: "claims next to none", lie: atTheEnd(func(n int64) int64 { return n / 20 }), demoted: "strict"},
+		{name: "starts over again and again", lie: atTheEnd(func(n int64) int64 { return n/600*600 + n%7 }), demoted: "strict"},
+	}
+	for class, subject := range subjects() {
+		honest := map[bool]fate{}
+		for _, requeues := range []bool{false, true} {
+			cfg := func(*bridge.Config) {}
+			if requeues {
+				cfg = evict
+			}
+			honest[requeues], _ = playTwin(t, cfg, subject)
+			if v := honest[requeues].view; v.Doubted != "" || v.Demoted != nil {
+				t.Errorf("%s: the honest twin is doubted %q, demoted %v", class, v.Doubted, v.Demoted)
+			}
+		}
+		for _, c := range lies {
+			t.Run(class+" "+c.name, func(t *testing.T) {
+				s := subject
+				c.lie(&s.Body)
+				got, _ := playTwin(t, c.cfg, s)
+				want := honest[c.cfg != nil]
+				// A checkpoint that is not asked for a second time is no gain: what a move costs is.
+				if got.ended.Before(want.ended.Add(-time.Minute)) {
+					t.Errorf("the liar ended at %s, its honest twin at %s", got.ended.Format(time.TimeOnly), want.ended.Format(time.TimeOnly))
+				}
+				if got.gpuSeconds < want.gpuSeconds-4*120 {
+					t.Errorf("the liar used %.0f GPU-seconds, its honest twin %.0f", got.gpuSeconds, want.gpuSeconds)
+				}
+				if doubted := got.view.Doubted != ""; c.doubted == class && !doubted {
+					t.Error("nobody doubts it")
+				}
+				if demoted := got.view.Demoted != nil; demoted != (c.demoted == class) {
+					t.Errorf("demoted: %v", got.view.Demoted)
+				}
+			})
+		}
+	}
+}
+
+// Progress is held against the work of the GPUs where nodes measure it: none at full load is a stall, progress without load is doubted, and no figures say nothing.
+func TestScenarioProgressAgainstGPUs(t *testing.T) {
+	busy := func(f float64) *float64 { return &f }
+	hangs := func(n int64) int64 { return min(n, 900) }
+	for _, c := range []struct {
+		name             string
+		busy             *float64
+		says             func(int64) int64
+		stalled, doubted bool
+	}{
+		{name: "trains", busy: busy(0.6)},
+		{name: "trains at full load", busy: busy(1)},
+		{name: "hangs in communication", busy: busy(0.97), says: hangs, stalled: true},
+		{name: "waits for data", busy: busy(0.3), says: hangs},
+		{name: "idles and reports", busy: busy(0.001), doubted: true},
+		{name: "not measured"},
+		{name: "not measured, hangs", says: hangs},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, site{})
+			s := slurmsim.Submission{GPUs: 2, Nodes: 1, Body: training(3600), Comment: "unisched:ckpt=B:USR1,profile=skip,stop=iters:3600"}
+			s.Body.Busy, s.Body.Says = c.busy, c.says
+			w.submit("job", s)
+			var doubted string
+			w.until(3*time.Hour, "it ends", func() bool {
+				doubted = cmp.Or(w.view("job").Doubted, doubted)
+				return w.finished("job")()
+			})
+			idle := strings.Contains(doubted, "its GPUs were busy for 0.1 %")
+			if got := w.noted("job", "stalled"); got != c.stalled || idle != c.doubted {
+				t.Errorf("stalled %v, doubted %q", got, doubted)
+			}
+		})
+	}
+}
