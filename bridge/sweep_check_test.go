@@ -82,7 +82,7 @@ func (s *stage) faults() (out []string) {
 		looked[j.ID] = j
 	}
 	for name, id := range s.ids {
-		j, want, v := s.job(name), s.submitted[name], s.view(name)
+		j, want, v := s.job(name), s.submitted[name], s.known(name)
 		if done := s.sim.Iteration(id); j.ID != 0 && done < s.confirmed[name] {
 			wrong(name, "iteration %d, below its confirmed checkpoint of %d", done, s.confirmed[name])
 		}
@@ -137,6 +137,16 @@ func (s *stage) faults() (out []string) {
 		}
 		if ahead := j.Eligible.Sub(now); pending && ahead > s.cfg.Delay+time.Second && (j.Restarts == 0 && now.Sub(j.Submit) > time.Minute || ahead > 3*time.Minute) && !s.bySlurm(j) {
 			wrong(name, "delayed by %v", ahead)
+		}
+	}
+	return out
+}
+
+// known is what the daemon shows of a job: of two jobs that had the same id, the one of its user, and that has not ended.
+func (s *stage) known(name string) (out bridge.JobView) {
+	for _, v := range s.b.View().Jobs {
+		if v.ID == s.ids[name] && v.User == s.submitted[name].User && (out.ID == 0 || !v.Phase.Ended()) {
+			out = v
 		}
 	}
 	return out

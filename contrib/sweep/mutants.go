@@ -58,7 +58,7 @@ var mutants = []mutant{
 		{applyGo, "err = b.call(ctx, rec, a, job)\n", "err = b.call(ctx, rec, a, job)\n\tif e := b.intend(c.now, rec, a, id, was.Target.Plan); e != nil {\n\t\treturn Skipped, e\n\t}\n"},
 	}},
 	{"the journal is read at a restart", []edit{
-		{bridgeGo, "if err := b.restore(from.Entries); err != nil {", "if err := b.restore(nil); err != nil {"},
+		{bridgeGo, "journalled, err := b.restore(from.Entries)", "journalled, err := b.restore(nil)"},
 	}},
 	{"a call of the daemon before may still arrive", []edit{
 		{bridgeGo, "if b.last.IsZero() {", "if false {"},
