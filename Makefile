@@ -15,7 +15,7 @@ STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflag
 SLURM ?= 24.11
 PKGS := ./...
 
-.PHONY: help build test unit test-e2e soak bench-web fidelity demo lint fuzz bench packages test-packages experiments cluster-up cluster-down clean
+.PHONY: help build test unit test-e2e soak sweep bench-web fidelity demo lint fuzz bench packages test-packages experiments cluster-up cluster-down clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -53,6 +53,14 @@ soak: build ## the long runs: faults every 20 s on both versions of Slurm for SO
 	done
 	CHAOS_NIGHTS=600 go test -count=1 -timeout 2h -run Chaos ./bridge
 	contrib/ci/fuzz 5m
+
+CHAOS ?= 200
+sweep: ## every crash, torn write, failed call and intervention in small worlds; the same without each safeguard; CHAOS nights of random faults
+	contrib/ci/needs unit
+	$(HIGHS)
+	CHAOS_NIGHTS=$(CHAOS) go test -count=1 -timeout 2h -run Chaos ./bridge
+	go vet -tags sweep ./bridge
+	go run ./contrib/sweep
 
 fidelity: build ## the simulator against a real Slurm of 16 x 4 GPUs: two loads, about half an hour; figures in out/fidelity
 	contrib/ci/needs cluster

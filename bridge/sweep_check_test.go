@@ -12,6 +12,7 @@ import (
 	"unisched/bridge"
 	"unisched/bridge/journal"
 	"unisched/slurm"
+	"unisched/slurm/slurmsim"
 )
 
 // within is how many cycles after a fault everything must be accounted for again.
@@ -81,7 +82,7 @@ func (s *stage) faults() (out []string) {
 		looked[j.ID] = j
 	}
 	for name, id := range s.ids {
-		j, want, v := s.job(name), s.submitted[name], s.view(name)
+		j, want, v := s.job(name), s.submitted[name], s.known(name)
 		if done := s.sim.Iteration(id); j.ID != 0 && done < s.confirmed[name] {
 			wrong(name, "iteration %d, below its confirmed checkpoint of %d", done, s.confirmed[name])
 		}
@@ -136,6 +137,16 @@ func (s *stage) faults() (out []string) {
 		}
 		if ahead := j.Eligible.Sub(now); pending && ahead > s.cfg.Delay+time.Second && (j.Restarts == 0 && now.Sub(j.Submit) > time.Minute || ahead > 3*time.Minute) && !s.bySlurm(j) {
 			wrong(name, "delayed by %v", ahead)
+		}
+	}
+	return out
+}
+
+// known is what the daemon shows of a job: of two jobs that had the same id, the one of its user, and that has not ended.
+func (s *stage) known(name string) (out bridge.JobView) {
+	for _, v := range s.b.View().Jobs {
+		if v.ID == s.ids[name] && v.User == s.submitted[name].User && (out.ID == 0 || !v.Phase.Ended()) {
+			out = v
 		}
 	}
 	return out
@@ -201,6 +212,14 @@ func (s *stage) ends() {
 	s.clean()
 }
 
+// last is the newest job.
+func (s *stage) last() (id slurm.JobID) {
+	for _, i := range s.ids {
+		id = max(id, i)
+	}
+	return id
+}
+
 // meddle is what a person or Slurm does between a look and the calls that follow it.
 func (s *stage) meddle(state slurm.State) slurm.State {
 	s.since = 0
@@ -228,8 +247,26 @@ func (s *stage) meddle(state slurm.State) slurm.State {
 			_ = s.sim.Requeue(context.Background(), j.Ref())
 			s.cut[name] = true
 		}
+	case "requeued, and running again":
+		if j.State == slurm.StateRunning && !j.HasFlag(slurm.FlagCompleting) && !j.Held {
+			_ = s.sim.Requeue(context.Background(), j.Ref())
+			s.cut[name] = true
+			for range 8 {
+				s.sim.Advance(s.sim.Now().Add(500 * time.Millisecond))
+				if j, _ := s.sim.Job(context.Background(), id); j.State == slurm.StatePending && j.Eligible.After(s.sim.Now()) {
+					_ = s.sim.Update(context.Background(), j.Ref(), slurm.Update{BeginTime: slurm.Some(time.Time{})})
+				}
+			}
+		}
 	case "4 s pass":
 		s.sim.Advance(s.sim.Now().Add(4 * time.Second))
+	case "its id is another's":
+		if s.last() == id && j.State == slurm.StatePending { // the controller crashed before it had saved the newest job
+			s.sim.Forget(id)
+			delete(s.ids, name)
+			s.submit("another's", slurmsim.Submission{GPUsPerNode: 2, Nodes: 1, Body: training(60), User: "eve", UID: 1009, TimeLimit: time.Hour, Nice: 3, Comment: "unisched:ckpt=none,profile=skip"})
+			s.submitted["another's"] = s.job("another's")
+		}
 	case "a second daemon":
 		if s.second = s.start(); s.second != nil {
 			s.t.Errorf("two daemons own the journal")

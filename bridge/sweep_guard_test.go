@@ -26,10 +26,14 @@ func (g guarded) State(ctx context.Context, now time.Time) (slurm.State, error) 
 	}
 	state, err := s.sim.State(ctx, now)
 	s.lies = false
+	truth := state
 	if at := s.way.cycle; at > 0 && at == s.cycle {
 		state = s.meddle(state)
 	}
-	s.shown = state
+	s.shown, s.runs = state, map[slurm.JobID]slurm.Job{}
+	for _, j := range truth.Jobs {
+		s.runs[j.ID] = j
+	}
 	if s.late != nil {
 		s.late()
 		s.late = nil
@@ -53,6 +57,9 @@ func (g guarded) look(ref slurm.Ref, op string, disruptive bool) (slurm.Job, boo
 	if err != nil {
 		g.wrong(ref.ID, op, "Slurm does not know it")
 		return j, false
+	}
+	if want := s.runs[ref.ID]; j.Restarts != want.Restarts || j.UID != want.UID {
+		g.wrong(ref.ID, op, "it is another run, or another job, than at the look")
 	}
 	if disruptive && s.lies {
 		g.wrong(ref.ID, op, "on the word of a snapshot that cannot be trusted")

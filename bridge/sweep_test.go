@@ -31,6 +31,7 @@ type way struct {
 	mode   string
 	keep   int  // crash: bytes that were not synced and survive; below 0: all
 	names  bool // crash: names that were not synced survive
+	again  int  // crash: so many effects later the next daemon dies, too
 	// What people, or Slurm, do right after the look of a cycle: the daemon has not seen it.
 	cycle int
 	job   slurm.JobID
@@ -45,6 +46,9 @@ func (p way) String() string {
 	}
 	if p.names {
 		s += " and names"
+	}
+	if p.again > 0 {
+		s += " (and again)"
 	}
 	if p.cycle > 0 {
 		s += fmt.Sprintf(" in cycle %d, before", p.cycle)
@@ -64,13 +68,15 @@ type seenEffect struct {
 type stage struct {
 	*world
 	set       *setting
-	shown     slurm.State // what the daemon saw last
+	runs      map[slurm.JobID]slurm.Job // as they truly were at that look
+	shown     slurm.State               // what the daemon saw last
 	disk      *crashdisk.Disk
 	way       way
 	rest      bool // no second fault
 	n         int  // effects
 	log       []seenEffect
 	cycle     int // looks at Slurm
+	diesAt    int // effect of the second death
 	since     int // cycles of the daemon since the fault; -1: none yet
 	late      func()
 	lies      bool // the snapshot of this cycle is not true
@@ -152,7 +158,7 @@ func (s *stage) before(what string, job slurm.JobID) {
 		}
 		s.log = append(s.log, e)
 	}
-	if s.hit("before") {
+	if s.hit("before") || s.rest && s.way.again > 0 && s.n == s.diesAt {
 		s.die()
 	}
 }
@@ -166,6 +172,7 @@ func (s *stage) after(e crashdisk.Effect) {
 					ways = append(ways, way{effect: s.n, mode: "after", keep: at + 1})
 				}
 			}
+			ways = append(ways, way{effect: s.n, mode: "after", keep: len(e.Data) / 2, again: 12})
 			if !noTear {
 				s.tear(e.Data)
 			}
@@ -179,7 +186,7 @@ func (s *stage) after(e crashdisk.Effect) {
 
 // dies are the crashes that differ here: what was not synced may be lost or kept.
 func (s *stage) dies(mode string) []way {
-	ways := []way{{effect: s.n, mode: mode}}
+	ways := []way{{effect: s.n, mode: mode}, {effect: s.n, mode: mode, again: 9}}
 	bytes, names := s.disk.Unsynced()
 	if bytes > 0 {
 		ways = append(ways, way{effect: s.n, mode: mode, keep: -1})
@@ -193,8 +200,14 @@ func (s *stage) dies(mode string) []way {
 func (s *stage) hit(mode string) bool { return !s.rest && s.way.effect == s.n && s.way.mode == mode }
 
 func (s *stage) die() {
+	keep := s.way.keep
+	if s.rest {
+		keep = 0 // the second time
+	} else {
+		s.diesAt = s.n + s.way.again
+	}
 	s.rest, s.since = true, 0
-	s.disk.Crash(s.way.keep, s.way.names)
+	s.disk.Crash(keep, s.way.names)
 	s.second = nil
 	panic(crash{s.n})
 }

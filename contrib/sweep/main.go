@@ -102,7 +102,7 @@ func sweep(dir string, edits []edit, most int) (t tally, log string, err error) 
 	test.Dir = "bridge"
 	test.Env = append(os.Environ(), "SWEEP_OUT="+out, fmt.Sprint("SWEEP_FAILURES=", most))
 	if most > 0 {
-		test.Env = append(test.Env, "SWEEP_QUIET=1")
+		test.Env = append(test.Env, "SWEEP_QUIET=1", "SWEEP_TEAR=0")
 	}
 	text, _ := test.CombinedOutput() // its failures are in the tally
 	log = string(text[max(0, len(text)-4000):])
