@@ -105,6 +105,7 @@ type Bridge struct {
 	still     map[string]*standstill // by partition: whoever is preempted might not come back
 	acted     int                    // actions of this cycle
 	blind     bool                   // it has lasted too long: every job is given back
+	calm      time.Time              // the newest snapshot that was trusted
 	quiet     int                    // cycles during which nothing disruptive is done
 	paused    bool
 	staging   staging
@@ -225,6 +226,8 @@ func (b *Bridge) troubled(now time.Time, err error) {
 		b.log(now, "warn", "slurm-unreachable", 0, "%v", err)
 	}
 	b.trouble = err.Error()
-	b.quiet = max(b.quiet, 1) // the first look after trouble is only looked at
+	if !errors.Is(err, slurm.ErrRateLimited) || now.Sub(b.seen.At) > 3*b.cfg.Poll { // a look that was turned away says nothing about Slurm
+		b.quiet = max(b.quiet, 1) // the first look after trouble is only looked at
+	}
 	b.publish(now)
 }

@@ -16,7 +16,7 @@ import (
 
 // Doubts is what is held against the claims of the run in progress.
 type Doubts struct {
-	// Foretold is the least run time of this run, in seconds, that the job's claims made likely (the high end of it).
+	// Foretold is the least run time of this run, in seconds, that the job's claims foretold: what it had run, and the iterations that it said were left at the pace that it said.
 	Foretold float64 `json:"foretold_s,omitempty"`
 	// What the nodes measured of its GPUs since Since: GPU-seconds, and how busy they were in them. SinceIter is the iteration at that time.
 	Since     time.Time `json:"since,omitzero"`
@@ -29,10 +29,11 @@ type Doubts struct {
 
 // Bounds of the judgement.
 const (
-	tooLong   = 2    // times what its claims foretold
-	idleGPU   = 0.02 // mean utilisation at which nothing trains
-	fullGPU   = 0.9
-	doubtUnit = 2 // units of grace, and of looking at GPUs
+	tooLong    = 2    // times what its claims foretold
+	idleGPU    = 0.02 // mean utilisation at which nothing trains
+	fullGPU    = 0.9
+	leastClaim = time.Minute // of reported iterations that foretell anything
+	doubtUnit  = 2           // units of grace, and of looking at GPUs
 )
 
 // measure takes in what a node measured of the job's GPUs.
@@ -79,12 +80,15 @@ func (b *Bridge) doubtClaims(now time.Time, rec *Record) string {
 	if declared > 0 && float64(rec.Iter) > float64(declared)*(1+slackIters)+1 {
 		return fmt.Sprintf("it reports iteration %d of %d and trains on", rec.Iter, declared)
 	}
-	left, ok := b.leftOf(now, rec)
-	if !ok || rec.Wish.Stop.Iterations <= 0 { // when a metric's target is reached is our own guess
+	n := len(rec.Samples)
+	if rec.Wish.Stop.Iterations <= 0 || n == 0 || !rec.Samples[n-1].At.Equal(rec.Run.FirstAt) { // when a metric's target is reached is our own guess
 		return ""
 	}
-	d, ran := &rec.Doubts, now.Sub(rec.Run.Start).Seconds()
-	if total := ran + left.High; d.Foretold == 0 || total < d.Foretold {
+	d, ran, claim := &rec.Doubts, now.Sub(rec.Run.Start).Seconds(), rec.Samples[n-1]
+	if float64(claim.N)*claim.IterTime < leastClaim.Seconds() {
+		return ""
+	}
+	if total := ran + float64(max(rec.Wish.Stop.Iterations-rec.Iter, 0))*claim.IterTime; d.Foretold == 0 || total < d.Foretold {
 		d.Foretold, rec.dirty = total, true
 	}
 	if ran > tooLong*d.Foretold+(doubtUnit*b.cfg.Unit).Seconds() {

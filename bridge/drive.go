@@ -420,6 +420,9 @@ func (c *cycle) tooSoon(rec *Record) bool {
 
 // delays renews the begin time of waiting jobs when half of it has passed. A job that is blocked by something else is left alone.
 func (c *cycle) delays(ctx context.Context, waiting []*Record) error {
+	if c.b.suspect != "" && c.now.Sub(c.b.calm) > c.b.cfg.Delay { // whoever may not start jobs for that long must not keep Slurm from it either
+		return nil
+	}
 	for _, rec := range waiting {
 		job, _ := c.job(rec)
 		if rec.Blocked != "" && !c.now.Before(rec.BlockedTill) || job.Held || rec.Armed {

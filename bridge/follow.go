@@ -23,6 +23,9 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 		if rec != nil && !rec.same(job) {
 			b.log(now, "warn", "job-id-reused", job.ID, "job %d is another job than the one we knew (user id %d, submitted %s)",
 				job.ID, job.UID, job.Submit.UTC().Format(time.RFC3339))
+			if rec.Phase.Ours() { // it ended while nobody was looking
+				b.end(now, rec, Completed, now, endUnseen)
+			}
 			b.carry(now, rec) // the journal has one record of an id
 			b.bury(rec)
 			rec = nil

@@ -40,5 +40,8 @@ func (b *Bridge) judge(now time.Time, s slurm.State) {
 		b.log(now, "info", "slurm-back", 0, "Slurm answers again")
 	}
 	b.suspect, b.trouble, b.seen = why, "", s
+	if why == "" || b.calm.IsZero() {
+		b.calm = now
+	}
 	clear(b.perNode)
 }

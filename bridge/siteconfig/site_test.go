@@ -87,6 +87,14 @@ func TestParseFaults(t *testing.T) {
 			"f: notify.timeout 0s is not within 1s..5m",
 			"f: notify.repeat -1s is not within 0s..168h",
 			"f: notify.per_hour 0 is not within 1..10000"}, "\n")},
+		{"admission and stages", "[admission]\nstrict_qos = [\"\"]\nstrict_gpu_hours = -1\nbudget_window = \"1m\"\n[bridge]\npartition_stages = [\"gpu=all\", \"cpu=soft\"]\nunconfirmed = \"kill\"\n[accounts.a]\nstrict_gpu_hours = -2\n", strings.Join([]string{
+			"f: bridge.accounts.a.strict_gpu_hours -2 is not within 0..1e12",
+			"f: bridge.admission.strict_gpu_hours -1 is not within 0..1e12",
+			"f: bridge.admission.budget_window 1m0s is not within 1h..17568h",
+			"f: bridge.admission: a list of QOS or accounts holds an empty name, or too many",
+			`f: bridge.partition_stages: "gpu=all" is not partition=stage with a stage of [shadow canary besteffort soft strict]`,
+			`f: bridge.partition_stages: partition "cpu" is not in partitions`,
+			`f: bridge.unconfirmed "kill" is neither keep nor requeue`}, "\n")},
 		{"a page for everybody", "[web]\nlisten = \"0.0.0.0:8321\"\nhosts = [\"https://x\"]\n",
 			"f: web.listen \"0.0.0.0:8321\" is not an address of the loopback such as 127.0.0.1:8321: the page has no passwords, put a proxy before it\n" +
 				"f: web.hosts: \"https://x\" is no host name"},

@@ -110,6 +110,12 @@ func serve(e *testscript.Env, name string, v *bridge.View, operator bool) error 
 				if o.Job == 15 {
 					return "", errors.New("job 15 is not managed")
 				}
+				if o.Kind == bridge.OrderStage {
+					if o.Stage != bridge.Shadow && !o.Ready && !o.Force {
+						return "", bridge.ErrNotReady
+					}
+					return fmt.Sprintf("stage %s for %q, ready %v", o.Stage, o.Partition, o.Ready), nil
+				}
 				return fmt.Sprintf("%s of job %d by %s: done", o.Kind, o.Job, o.By), nil
 			},
 			Operator: func(uint32) bool { return operator },
