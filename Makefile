@@ -15,16 +15,17 @@ STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflag
 SLURM ?= 24.11
 PKGS := ./...
 
-.PHONY: help build test unit test-e2e bench-web fidelity demo lint fuzz bench packages test-packages experiments cluster-up cluster-down clean
+.PHONY: help build test unit test-e2e soak sweep bench-web fidelity demo lint fuzz bench packages test-packages experiments cluster-up cluster-down clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-build: ## bin/unischedd, bin/unisched, bin/unisched-node
+build: ## bin/unischedd, bin/unisched, bin/unisched-node, bin/unisched-gpu
 	$(HIGHS)
 	mkdir -p bin
 	go build $(STATIC) -o bin/ ./bridge/cmd/unischedd ./bridge/cmd/unisched
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.release=$(VERSION)' -o bin/unisched-node ./hooks/cmd/unisched-node
+	go build -trimpath -ldflags '-X main.release=$(VERSION)' -o bin/unisched-gpu ./hooks/cmd/unisched-gpu
 
 test: lint unit test-e2e ## everything CI runs
 
@@ -42,12 +43,36 @@ test-e2e: build ## the main scenarios on a real Slurm (SLURM=24.11 or 26.05)
 	$(HIGHS)
 	UNISCHED_E2E=$(SLURM) UNISCHED_BIN=$(CURDIR)/bin go test -count=1 -timeout 25m -parallel 3 -v ./contrib/e2e
 
+SOAK ?= 30m
+soak: build ## the long runs: faults every 20 s on both versions of Slurm for SOAK each, nights of random faults, every fuzz target for 5 minutes
+	contrib/ci/needs cluster
+	$(HIGHS)
+	for slurm in 24.11 26.05; do
+		contrib/testcluster/cluster bootstrap --slurm $$slurm
+		UNISCHED_E2E=$$slurm UNISCHED_BIN=$(CURDIR)/bin UNISCHED_SOAK=$(SOAK) go test -count=1 -timeout 3h -run TestSoak -v ./contrib/e2e
+	done
+	CHAOS_NIGHTS=600 go test -count=1 -timeout 2h -run Chaos ./bridge
+	contrib/ci/fuzz 5m
+
+CHAOS ?= 200
+sweep: ## every crash, torn write, failed call and intervention in small worlds; the same without each safeguard; CHAOS nights of random faults
+	contrib/ci/needs unit
+	$(HIGHS)
+	CHAOS_NIGHTS=$(CHAOS) go test -count=1 -timeout 2h -run Chaos ./bridge
+	go vet -tags sweep ./bridge
+	go run ./contrib/sweep
+
 fidelity: build ## the simulator against a real Slurm of 16 x 4 GPUs: two loads, about half an hour; figures in out/fidelity
 	contrib/ci/needs cluster
 	contrib/testcluster/cluster bootstrap --slurm $(SLURM)
 	$(HIGHS)
 	go run ./contrib/fidelity -slurm $(SLURM) -load 360
 	go run ./contrib/fidelity -slurm $(SLURM) -load 720
+
+SEEDS ?= 5
+bench: build ## the planner on clusters of four sizes, tables and one line of ratios (SEEDS=1 is quick)
+	$(HIGHS)
+	go run ./contrib/planbench -seeds $(SEEDS)
 
 bench-web: ## first paint and updates of the web page with 1,000 jobs and 120 nodes, in Chromium
 	contrib/ci/needs unit

@@ -150,13 +150,34 @@ func (b *Bridge) planProfile(rec *Record, job slurm.Job) {
 	case !reshapable(rec.Original):
 		p.Note = "asks for GPUs per task or socket: measured in its first lease"
 	default:
-		p.Steps = []planner.Shape{{1}, {2}}
-		if slices.ContainsFunc(shapes, func(s planner.Shape) bool { return len(s) > 1 }) {
-			p.Steps = append(p.Steps, planner.Shape{1, 1})
-		}
+		p.Steps = b.profileSteps(shapes)
 		return
 	}
 	p.Done = true
+}
+
+// profileSteps are the shapes that a job is measured on: one GPU, two of one node, two of two nodes when it may span nodes, and where more are allowed, as many of one node as
+// the job itself uses.
+func (b *Bridge) profileSteps(shapes []planner.Shape) []planner.Shape {
+	most := b.cfg.ProfileGPUs
+	if most == 0 {
+		most = 2
+	}
+	steps := []planner.Shape{{1}}
+	if most >= 2 {
+		steps = append(steps, planner.Shape{2})
+		if slices.ContainsFunc(shapes, func(s planner.Shape) bool { return len(s) > 1 }) {
+			steps = append(steps, planner.Shape{1, 1})
+		}
+	}
+	node := 0
+	for _, s := range shapes {
+		node = max(node, s[0])
+	}
+	if node = min(node, most); node > 2 {
+		steps = append(steps, planner.Shape{node})
+	}
+	return steps
 }
 
 func profileText(p Profile) string {
@@ -226,7 +247,13 @@ func (b *Bridge) profileStepSkipped(now time.Time, rec *Record) {
 
 // stepTime is how long one profile step measures: all steps together take about one profile time.
 func (b *Bridge) stepTime(rec *Record) time.Duration {
-	return max(b.cfg.ProfileTime/3, time.Second)
+	n := 3
+	if b.cfg.ProfileGPUs > 2 {
+		n = 4
+	} else if b.cfg.ProfileGPUs == 1 {
+		n = 1
+	}
+	return max(b.cfg.ProfileTime/time.Duration(n), time.Second)
 }
 
 // constraintOf reads --constraint: a conjunction of features (all nodes have every one), or a plain disjunction (each node has at least one).

@@ -61,6 +61,7 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 	b.acted++
 	id := fmt.Sprintf("%s-%d", c.now.UTC().Format("20060102T150405.000"), b.acted)
 	b.ahead(c.now, rec, a)
+	rec.sign(was, id)
 	if b.unsaved != "" && disruptive(a) {
 		*rec = *was
 		return Skipped, nil
@@ -92,6 +93,7 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 		rec.note(c.now, "unknown", fmt.Sprintf("%s: %v", a.Name(), err))
 		b.audited(c.now, was, a, id, out, err)
 	}
+	rec.sign(was, id)
 	return out, b.result(c.now, a, id, out, err)
 }
 

@@ -65,7 +65,8 @@ func (c *cycle) arm(waiting []*Record) []armed {
 	var out []armed
 	if plain := b.plainJobs(); len(plain) > 0 {
 		for _, rec := range waiting {
-			if rec.Phase != Waiting || rec.Blocked != "" || rec.shown.Held {
+			job, ok := c.job(rec)
+			if !ok || rec.Phase != Waiting || rec.Blocked != "" || job.Held {
 				continue
 			}
 			if top := rec.ahead(plain); top > 0 {
@@ -100,7 +101,7 @@ func btoi(b bool) int {
 // arms lets the armed jobs go, and those anew whose priority is not what it should be: ages grow, and that of a job that was delayed began anew.
 func (c *cycle) arms(ctx context.Context, list []armed) error {
 	for _, a := range list {
-		job := a.rec.shown
+		job, _ := c.job(a.rec)
 		nice := max(min(a.rec.Base-a.want, 0), -(1<<31 - 5))
 		off := job.Priority - a.want
 		if a.rec.Armed && !job.Begin.After(c.now) && (off >= 0 && off <= armedSlack || nice == a.rec.Changed.NiceIs) {

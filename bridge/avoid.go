@@ -45,7 +45,7 @@ func (r *Record) where() planner.Placement {
 
 // launchFailed takes charge of a job that Slurm holds since a node could not launch it: it tries another node, later each time.
 func (b *Bridge) launchFailed(now time.Time, rec *Record, job slurm.Job, at planner.Placement) {
-	if !job.Held || !launchHeld(job.Reason) || rec.Changed.Hold || !b.acts(rec) || rec.Phase == Released || rec.LaunchFailures >= maxLaunchFailures {
+	if !job.Held || !b.launchHeld(job, at) || rec.Changed.Hold || !b.acts(rec) || rec.Phase == Released || rec.LaunchFailures >= maxLaunchFailures {
 		return
 	}
 	rec.LaunchFailures++
@@ -58,8 +58,19 @@ func (b *Bridge) launchFailed(now time.Time, rec *Record, job slurm.Job, at plan
 	b.log(now, "warn", "launch-failed", rec.Job, "%s", rec.Blocked)
 }
 
-// launchHeld knows Slurm's reason in both of its spellings.
-func launchHeld(reason string) bool { return strings.ReplaceAll(reason, " ", "_") == launchReason }
+// launchHeld reports whether Slurm holds the job since a node could not launch it. Slurm 24.11 shows such a hold as one of the user (seen); the node that it was
+// about to run on, which slurmctld drains with a reason of its own, tells the two apart.
+func (b *Bridge) launchHeld(job slurm.Job, at planner.Placement) bool {
+	if strings.ReplaceAll(job.Reason, " ", "_") == launchReason {
+		return true
+	}
+	return strings.HasPrefix(job.Reason, "JobHeldUser") && job.Restarts > 0 && slices.ContainsFunc(b.seen.Nodes, func(n slurm.Node) bool {
+		return !n.Usable && at.On(n.Name) > 0 && slices.ContainsFunc(launchDrains, func(r string) bool { return strings.HasPrefix(strings.ToLower(n.Reason), r) })
+	})
+}
+
+// launchDrains are the beginnings of the reasons with which slurmctld drains a node that could not launch a job, in lower case.
+var launchDrains = []string{"prolog error", "batch job complete failure", "batch launch failure"}
 
 // forbidden are the nodes that a waiting job must not be planned on: those that it avoids, and those with a reservation that begins before it must have
 // ended, on which Slurm would not start it. Sorted.

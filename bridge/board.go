@@ -86,7 +86,7 @@ func (b *Bridge) nodeViews() []NodeView {
 	}
 	var out []NodeView
 	for _, n := range b.seen.Nodes {
-		if !b.ourNode(n) {
+		if !b.ourNode(&n) {
 			continue
 		}
 		v := NodeView{Name: n.Name, Topology: n.Topology, Features: n.Features, Usable: n.Usable, Why: n.Reason, GPUs: n.TotalGPUs()}

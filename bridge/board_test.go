@@ -52,3 +52,24 @@ func TestKeepLoad(t *testing.T) {
 		t.Errorf("early ones: %+v", early)
 	}
 }
+
+// What an action notes carries its id, before the call and after it, also when old events make room for new ones; what was there before carries none of it.
+func TestSign(t *testing.T) {
+	r := &Record{}
+	t0 := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+	for range maxEvents {
+		r.note(t0, "progress", "")
+	}
+	was := r.clone()
+	r.note(t0, "release", "to start on n1:2")
+	r.sign(was, "a-1")
+	r.note(t0, "unknown", "start: timeout")
+	r.sign(was, "a-1")
+	var got []string
+	for _, e := range r.Events[len(r.Events)-3:] {
+		got = append(got, e.What+" "+e.Action)
+	}
+	if d := cmp.Diff([]string{"progress ", "release a-1", "unknown a-1"}, got); d != "" || len(r.Events) != maxEvents {
+		t.Error(d, len(r.Events))
+	}
+}

@@ -97,6 +97,7 @@ type Bridge struct {
 	shown     time.Time   // the newest View
 	last      time.Time   // the newest Step
 	seen      slurm.State // the newest good snapshot
+	seenRecs  []*Record   // of its jobs, nil for a plain one
 	trouble   string
 	suspect   string
 	unsaved   string                 // why the journal cannot be written, "" when it can

@@ -51,6 +51,8 @@ type Config struct {
 	Partitions       []string // whose jobs we manage
 	ProfilePartition string   // empty: nobody is profiled
 	ProfileTime      time.Duration
+	// ProfileGPUs bounds the GPUs of a profile run (0: 2): with 1 only the computation is measured, with 4 and more the exchange of that many as well.
+	ProfileGPUs int
 	// RequeueExit is the exit code that sends a job back to the queue (slurm.conf RequeueExit).
 	RequeueExit int
 	// PriorityMode is "nice" or "off".
@@ -131,6 +133,7 @@ func (c Config) Validate() error {
 	bad(c.ProfilePartition == "" || !slices.Contains(c.Partitions, c.ProfilePartition),
 		"profile_partition %q is also in partitions", c.ProfilePartition)
 	bad(c.ProfilePartition == "" || c.ProfileTime >= time.Second, "profile_time %v is below 1s", c.ProfileTime)
+	bad(c.ProfileGPUs >= 0 && c.ProfileGPUs <= 64, "profile GPUs %d are not within 0..64", c.ProfileGPUs)
 	bad(c.RequeueExit >= 1 && c.RequeueExit <= 255, "requeue_exit %d is not within 1..255", c.RequeueExit)
 	bad(c.PriorityMode == "nice" || c.PriorityMode == "off", "priority_mode %q is neither nice nor off", c.PriorityMode)
 	bad(c.CheckpointTimeout >= time.Second, "checkpoint_timeout %v is below 1s", c.CheckpointTimeout)

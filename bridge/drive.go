@@ -55,7 +55,12 @@ type cycle struct {
 }
 
 // job is what this cycle's snapshot shows of a record.
-func (c *cycle) job(rec *Record) (*slurm.Job, bool) { return rec.shown, rec.shownIn == c.b.cycle }
+func (c *cycle) job(rec *Record) (*slurm.Job, bool) {
+	if rec.shownIn != c.b.cycle {
+		return nil, false
+	}
+	return &c.b.seen.Jobs[rec.shownAt], true
+}
 
 // count finds out what is in progress and which GPUs are free.
 func (c *cycle) count() {
@@ -65,12 +70,13 @@ func (c *cycle) count() {
 			c.free[n.Name] = n.TotalGPUs()
 		}
 	}
-	for _, j := range c.b.seen.Jobs {
+	for i := range c.b.seen.Jobs {
+		j := &c.b.seen.Jobs[i]
 		completing := j.HasFlag(slurm.FlagCompleting)
 		if j.State != slurm.StateRunning && j.State != slurm.StateSuspended && !completing {
 			continue
 		}
-		rec := c.b.records[j.ID]
+		rec := c.b.seenRecs[i]
 		leaving := completing || rec != nil && rec.Phase == Checkpointing
 		for _, g := range j.NodeGPUs {
 			c.free[g.Node] -= g.Count
@@ -145,12 +151,14 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 	case Starting:
 		return c.stuck(rec, job, pending)
 	case Waiting, Admitted:
+		var acts []Action
 		if ch := rec.Changed; pending && (ch.Hold || ch.Reshape || ch.Nice && !rec.Armed) { // the call that should have taken it off did not arrive
-			return []Action{Settle{target(run), c.now.Add(b.cfg.Delay)}}
+			acts = append(acts, Settle{target(run), c.now.Add(b.cfg.Delay)})
 		}
 		if pending && len(rec.Changed.Pinned) > 0 && len(rec.Original.RequiredNodes) == 0 {
-			return []Action{Unpin{target(run)}}
+			acts = append(acts, Unpin{target(run)})
 		}
+		return acts
 	}
 	return nil
 }
@@ -261,6 +269,10 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 				return nil // somebody is still leaving
 			}
 		}
+	}
+	if !gone && !held && c.falls(rec) {
+		rec.Run.Freed = time.Time{} // its time begins when the node can be woken
+		return nil
 	}
 	if rec.Run.Freed.IsZero() {
 		rec.Run.Freed = c.now
@@ -412,7 +424,7 @@ func (c *cycle) delays(ctx context.Context, waiting []*Record) error {
 		return nil
 	}
 	for _, rec := range waiting {
-		job := rec.shown
+		job, _ := c.job(rec)
 		if rec.Blocked != "" && !c.now.Before(rec.BlockedTill) || job.Held || rec.Armed {
 			continue
 		}
@@ -431,8 +443,9 @@ func (c *cycle) delays(ctx context.Context, waiting []*Record) error {
 func (b *Bridge) niceOrder(chosen []*Record) []int64 {
 	const step = 1000
 	top := int64(0)
-	for _, j := range b.seen.Jobs {
-		if rec := b.records[j.ID]; j.State == slurm.StatePending && (rec == nil || !b.acts(rec)) {
+	for i := range b.seen.Jobs {
+		j := &b.seen.Jobs[i]
+		if rec := b.seenRecs[i]; j.State == slurm.StatePending && (rec == nil || !b.acts(rec)) {
 			top = max(top, j.Priority)
 		}
 	}

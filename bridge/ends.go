@@ -82,10 +82,12 @@ func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
 		return ""
 	}
 	signalled := !rec.Run.Signalled.IsZero()
+	// One that saved, trained on and came to its end has nothing left to do: a rerun would do the rest of it twice.
+	unfinished := max(rec.Run.SavedIter, rec.Run.LastIter) < rec.Wish.Stop.Iterations
 	switch {
 	case !job.Requeue: // its user has switched that off since
 		return ""
-	case job.State == slurm.StateCompleted && signalled && rec.Wish.Stop.Iterations > 0 && rec.Run.answered() && rec.Run.SavedIter < rec.Wish.Stop.Iterations:
+	case job.State == slurm.StateCompleted && signalled && rec.Run.answered() && unfinished:
 		return "it saved a checkpoint and exited 0 instead of the agreed code"
 	case job.State == slurm.StateCompleted:
 		return ""
@@ -96,7 +98,7 @@ func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
 		}
 		rec.NoPreempt = "signal-kills: the checkpoint signal ended it; see its ckpt= setting"
 		return "the checkpoint signal killed it"
-	case signalled && rec.Wish.Stop.Iterations > rec.Run.SavedIter:
+	case signalled && unfinished:
 		return "it saved a checkpoint and did not exit with the agreed code"
 	case rec.Run.Profile:
 		return "its profile run failed"

@@ -15,7 +15,9 @@ import (
 // those that are over. Slurm's word always wins.
 func (b *Bridge) follow(now time.Time, s slurm.State) {
 	b.forgetLimits(now)
+	b.seenRecs = slices.Grow(b.seenRecs[:0], len(s.Jobs))[:len(s.Jobs)]
 	for i := range s.Jobs {
+		b.seenRecs[i] = nil
 		job := s.Jobs[i]
 		rec := b.records[job.ID]
 		if rec != nil && !rec.same(job) {
@@ -35,7 +37,7 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 			b.takeUp(rec)
 		}
 		b.followJob(now, rec, job)
-		rec.shown, rec.shownIn = &s.Jobs[i], b.cycle
+		b.seenRecs[i], rec.shownAt, rec.shownIn = rec, i, b.cycle
 	}
 	b.endStandstills(now)
 	for _, rec := range b.known() {
@@ -139,30 +141,55 @@ func (b *Bridge) followJob(now time.Time, rec *Record, job slurm.Job) {
 	rec.Submit = job.Submit
 }
 
-// reconcile drops from Changed what Slurm shows as undone, so that nothing is restored twice and nothing restored is counted as ours.
+// reconcile drops from Changed what Slurm shows as undone, so that nothing is restored twice and nothing restored is counted as ours. While a call may still
+// arrive, what is dropped is kept in mind, and is ours again when it shows.
 func (r *Record) reconcile(now time.Time, job slurm.Job) {
-	before := r.Changed
+	before, late := r.Changed, r.Late
 	c := &r.Changed
+	r.arrived(now, job)
 	if c.Hold && (!job.Held || job.Reason == "JobHeldUser") {
-		c.Hold = false // gone, or replaced by one of its user's
+		c.Hold, r.Late.Hold = false, true // gone, or replaced by one of its user's
 	}
 	if !c.Begin.IsZero() && !c.Begin.After(now) {
 		c.Begin = time.Time{} // it has passed by itself
 	}
 	if c.Nice && job.Nice == r.Original.Nice {
-		c.Nice = false
+		c.Nice, r.Late.Nice, r.Late.NiceIs = false, true, c.NiceIs
 	}
 	if len(c.Pinned) > 0 && slices.Equal(job.Request.RequiredNodes, r.Original.RequiredNodes) {
-		c.Pinned = nil
+		c.Pinned, r.Late.Pinned = nil, c.Pinned
 	}
 	if c.Reshape && r.isOriginal(job) {
-		c.Reshape = false
+		c.Reshape, r.Late.Reshape = false, true
 	}
-	if !before.equal(*c) {
+	if !now.Before(r.DoubtTill) {
+		r.Late = Changed{}
+	}
+	if !before.equal(*c) || !late.equal(r.Late) {
 		r.dirty = true
 	}
 	if !job.Held && job.Priority > 0 {
 		r.Base = job.Priority + job.Nice
+	}
+}
+
+// arrived takes for ours what a call of unknown outcome has done after all.
+func (r *Record) arrived(now time.Time, job slurm.Job) {
+	if !r.Late.Any() || !now.Before(r.DoubtTill) || job.State.Finished() {
+		return
+	}
+	c, l := &r.Changed, r.Late
+	if l.Hold && job.Held && job.Reason != "JobHeldUser" {
+		c.Hold = true
+	}
+	if l.Nice && job.Nice == l.NiceIs && job.Nice != r.Original.Nice {
+		c.Nice, c.NiceIs = true, l.NiceIs
+	}
+	if len(l.Pinned) > 0 && slices.Equal(job.Request.RequiredNodes, l.Pinned) {
+		c.Pinned = l.Pinned
+	}
+	if l.Reshape && !r.isOriginal(job) {
+		c.Reshape = true
 	}
 }
 
@@ -172,9 +199,10 @@ func (c Changed) equal(o Changed) bool {
 
 // isOriginal reports whether the request stands as the user submitted it.
 func (r *Record) isOriginal(job slurm.Job) bool {
-	q := job.Request
-	return job.Partition == r.Original.Partition && q.TRESPerNode == r.Original.TRESPerNode && q.TRESPerJob == r.Original.TRESPerJob &&
-		q.Tasks == r.Original.Tasks && q.Nodes.Min == r.Original.Nodes.Min
+	q, o := job.Request, r.Original
+	narrowed := o.Nodes.Max == 0 && q.Nodes.Max > 0 && q.Nodes.Max < mostNodes(o) // by a node list of ours, and stays so without it
+	return job.Partition == o.Partition && q.TRESPerNode == o.TRESPerNode && q.TRESPerJob == o.TRESPerJob &&
+		q.Tasks == o.Tasks && q.Nodes.Min == o.Nodes.Min && !narrowed
 }
 
 // followRunning handles a job that Slurm shows running (or suspended).
@@ -193,6 +221,7 @@ func (b *Bridge) followRunning(now time.Time, rec *Record, job slurm.Job) {
 	case !rec.Phase.OnGPUs() || again:
 		b.runBegins(now, rec, job)
 	}
+	b.bootsNodes(now, rec, job)
 	rec.Placement = placementOf(job)
 	if rec.Phase == Running && job.State == slurm.StateSuspended {
 		rec.Why = "suspended"

@@ -57,11 +57,11 @@ func (b *Bridge) input(now time.Time, rec *Record) estimateInput {
 // quarters is four times the binary logarithm of a count, rounded down.
 func quarters(n int) int { return int(4 * math.Log2(float64(max(n, 1)))) }
 
-// maxStale bounds the estimates that are made anew in one round only because the lore has grown.
+// maxStale bounds the estimates that are made anew in one unit only because the lore has grown, and those whose costs are in one round.
 const maxStale = 64
 
 // estimate refreshes what the estimator believes of our jobs: in a round of all of them, else only of those of which nothing is known yet. What has not changed is brought up to
-// date; the lore of other jobs reaches a job after a few rounds at the latest.
+// date; the lore of other jobs reaches a job after a few units at the latest.
 func (b *Bridge) estimate(now time.Time, round bool) {
 	if round && b.parts.Estimator == nil { // another one knows, and learns, by itself
 		b.learn(now)
@@ -72,17 +72,17 @@ func (b *Bridge) estimate(now time.Time, round bool) {
 			continue
 		}
 		in := b.input(now, rec)
-		behind := b.behind(rec) && renewed < maxStale
+		behind := b.behind(rec)
 		switch {
 		case len(rec.Estimate.Speeds) == 0 || in != rec.made.input:
 			b.fit(now, rec, in)
 			continue
-		case behind && b.lore.concerns(rec):
-			renewed++
+		case behind && b.lore.concerns(rec) && b.lore.refits < maxStale:
+			b.lore.refits++
 			b.fit(now, rec, in)
 			b.lore.turn = rec.Job
 			continue
-		case behind:
+		case behind && !b.lore.concerns(rec) && renewed < maxStale:
 			renewed++
 			b.refreshCosts(now, rec)
 			b.lore.turn = rec.Job

@@ -61,14 +61,14 @@ func (c Config) validGrants() []error {
 }
 
 // accounts are the site's grants with what accounts hold outside of the plan and what they have had.
-func (b *Bridge) accounts(at time.Time, planned map[slurm.JobID]bool) []planner.Account {
+func (b *Bridge) accounts(at time.Time, planned []bool) []planner.Account {
 	if len(b.cfg.Accounts) == 0 {
 		return nil
 	}
 	held := make(map[string]int, len(b.cfg.Accounts)) // lookup only
 	for i := range b.seen.Jobs {
 		job := &b.seen.Jobs[i]
-		if job.State != slurm.StateRunning && job.State != slurm.StateSuspended || planned[job.ID] {
+		if job.State != slurm.StateRunning && job.State != slurm.StateSuspended || planned[i] {
 			continue
 		}
 		for _, g := range job.NodeGPUs {

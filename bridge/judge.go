@@ -18,7 +18,7 @@ func (b *Bridge) judge(now time.Time, s slurm.State) {
 		why = fmt.Sprintf("%v since the last cycle", now.Sub(b.last).Round(time.Second))
 	case len(s.Nodes) == 0:
 		why = "Slurm shows no nodes"
-	case len(s.Nodes) < len(old.Nodes)*3/4:
+	case 4*len(s.Nodes) < 3*len(old.Nodes):
 		why = fmt.Sprintf("nodes dropped from %d to %d", len(old.Nodes), len(s.Nodes))
 	case len(old.Jobs) >= 10 && len(s.Jobs) < len(old.Jobs)/2:
 		why = fmt.Sprintf("jobs dropped from %d to %d", len(old.Jobs), len(s.Jobs))

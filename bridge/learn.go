@@ -28,6 +28,7 @@ type lore struct {
 	speeds  bool        // in its step times
 	runs    bool        // in its run times
 	lessons int         // taught since the last round
+	refits  int         // estimates made anew in this unit only because the lore has grown
 	turn    slurm.JobID // the last one that the lore has reached
 	// ready are the fits of the fabric as it was at these versions.
 	ready    *estimator.Ready
@@ -161,7 +162,7 @@ func (b *Bridge) learn(now time.Time) {
 	if !edge.After(b.lore.at) {
 		return
 	}
-	b.lore.at = edge
+	b.lore.at, b.lore.refits = edge, 0
 	left, leases := maxLessons, 0
 	for _, rec := range b.known() {
 		if left > 0 && rec.Phase.Ours() && b.teach(now, rec) {

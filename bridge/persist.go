@@ -27,12 +27,14 @@ func (b *Bridge) persist(now time.Time) error {
 	}
 	entries := b.audit
 	b.audit = nil
-	for _, rec := range b.allRecords() {
-		if !rec.dirty {
-			continue
+	for _, list := range [][]*Record{b.known(), b.past} {
+		for _, rec := range list {
+			if !rec.dirty {
+				continue
+			}
+			entries = append(entries, entry(now, kindJob, rec.Job.String(), rec))
+			rec.dirty = false
 		}
-		entries = append(entries, entry(now, kindJob, rec.Job.String(), rec))
-		rec.dirty = false
 	}
 	for _, key := range b.gone {
 		entries = append(entries, journal.Entry{Kind: kindJob, Key: key, At: now.UTC(), Data: json.RawMessage("null")})

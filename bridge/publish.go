@@ -50,17 +50,20 @@ func (b *Bridge) publish(now time.Time) {
 func (b *Bridge) gpuCount() GPUCount {
 	var g GPUCount
 	ours, used := map[string]bool{}, map[string]int{}
-	for _, n := range b.seen.Nodes {
-		if b.ourNode(n) && n.Usable {
+	for i := range b.seen.Nodes {
+		n := &b.seen.Nodes[i]
+		our := b.ourNode(n)
+		if our && n.Usable {
 			g.Total += n.TotalGPUs()
 		}
-		ours[n.Name] = b.ourNode(n)
+		ours[n.Name] = our
 	}
-	for _, j := range b.seen.Jobs {
+	for i := range b.seenRecs {
+		j := &b.seen.Jobs[i]
 		if j.State != slurm.StateRunning && !j.HasFlag(slurm.FlagCompleting) {
 			continue
 		}
-		rec := b.records[j.ID]
+		rec := b.seenRecs[i]
 		for _, a := range j.NodeGPUs {
 			used[a.Node] += a.Count
 			switch {

@@ -100,6 +100,8 @@ type Record struct {
 
 	// DoubtTill is until when a call of ours with an unknown outcome may still arrive.
 	DoubtTill time.Time `json:"doubt_till,omitzero"`
+	// Late is what such a call may still do to the job although no snapshot shows it.
+	Late Changed `json:"late,omitzero"`
 	// StartFailures counts starts in a row that Slurm did not carry out, Loops runs in a row that went back to the queue by themselves without progress.
 	StartFailures int `json:"start_failures,omitempty"`
 	Loops         int `json:"loops,omitempty"`
@@ -123,8 +125,8 @@ type Record struct {
 	dirty bool
 	made  madeFrom // of Estimate
 	left  leftTime // derived from Estimate
-	// shown is the job as the snapshot of cycle shownIn has it; shapes are those of shapeKey.
-	shown    *slurm.Job
+	// shownAt is where the snapshot of cycle shownIn has the job; shapes are those of shapeKey.
+	shownAt  int
 	shownIn  int64
 	shapes   []planner.Shape
 	shapeKey shapeKey
@@ -240,6 +242,8 @@ type Event struct {
 	Run  int       `json:"run"`
 	What string    `json:"what"`
 	Text string    `json:"text,omitempty"`
+	// Action is the journal's id of the action that it tells of, "" when it tells of none.
+	Action string `json:"action_id,omitempty"`
 }
 
 // The bounds of what one record keeps.
@@ -284,6 +288,19 @@ func (r *Record) note(now time.Time, what, text string) {
 		r.Events = slices.Delete(r.Events, 1, n+1) // the first event, the admission, stays
 	}
 	r.dirty = true
+}
+
+// sign gives the events noted since an earlier state of the record the id of the action that they tell of.
+func (r *Record) sign(was *Record, id string) {
+	last := 0
+	if n := len(was.Events); n > 0 {
+		last = was.Events[n-1].N
+	}
+	for i := len(r.Events) - 1; i >= 0 && r.Events[i].N > last; i-- {
+		if r.Events[i].Action == "" {
+			r.Events[i].Action = id
+		}
+	}
 }
 
 // enter changes the phase. An illegal change is a broken invariant of ours: it is made, since Slurm's word is what counts, but noted so that

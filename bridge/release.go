@@ -30,7 +30,6 @@ func ReleaseDead(ctx context.Context, cfg Config, cluster Cluster, mem Memory, e
 	if err != nil {
 		return ReleaseReport{}, fmt.Errorf("look at Slurm: %w", err)
 	}
-	b.seen = state
 	b.followKnown(now, state)
 	unsaved := b.persist(now) // a full disk must not keep jobs from being given back
 	before := b.counts.Done
@@ -67,10 +66,11 @@ func (r *Record) onlyPinned() bool {
 
 // followKnown is follow without admitting anybody.
 func (b *Bridge) followKnown(now time.Time, s slurm.State) {
+	b.seen, b.seenRecs = s, make([]*Record, len(s.Jobs))
 	for i := range s.Jobs {
 		if rec := b.records[s.Jobs[i].ID]; rec != nil && rec.same(s.Jobs[i]) {
 			b.followJob(now, rec, s.Jobs[i])
-			rec.shown, rec.shownIn = &s.Jobs[i], b.cycle
+			b.seenRecs[i], rec.shownAt, rec.shownIn = rec, i, b.cycle
 		}
 	}
 }

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"unisched/planner"
@@ -98,5 +99,5 @@ func (b *Bridge) assign(now time.Time, e planner.Entry) {
 
 // changedMind reports whether a new target differs in what is done, not only in its words.
 func changedMind(a, b Target) bool {
-	return a.Decision != b.Decision || a.Placement.String() != b.Placement.String() || !a.Until.Equal(b.Until)
+	return a.Decision != b.Decision || !slices.Equal(a.Placement, b.Placement) || !a.Until.Equal(b.Until)
 }

@@ -54,7 +54,12 @@ func TestScenarioLaunchFailsEverywhere(t *testing.T) {
 		w.sim.FailLaunches(n, 100)
 	}
 	w.submit("job", slurmsim.Submission{GPUs: 1, Body: training(300), Comment: "unisched:ckpt=B:USR1,profile=skip,stop=iters:300"})
-	w.run(3*time.Hour, nil)
+	for range 6 { // an admin brings the nodes back that Slurm drained, and mends nothing
+		w.run(40*time.Minute, nil)
+		for _, n := range []string{"n1", "n2", "n3"} {
+			w.sim.Resume(n)
+		}
+	}
 	where, at := w.startsOf("job")
 	if len(where) < 3 || len(where) > 6 {
 		t.Errorf("case 25: started %d times: %v at %v", len(where), where, at)
@@ -64,7 +69,7 @@ func TestScenarioLaunchFailsEverywhere(t *testing.T) {
 			t.Errorf("case 25: try %d came %v after the one before", i+1, at[i].Sub(at[i-1]))
 		}
 	}
-	if v, j := w.view("job"), w.job("job"); !j.Held || j.Reason != "launch_failed_requeued_held" || !strings.Contains(v.Blocked, "release it") || v.Changed.Hold {
+	if v, j := w.view("job"), w.job("job"); !j.Held || j.Reason != "JobHeldUser" || !strings.Contains(v.Blocked, "release it") || v.Changed.Hold {
 		t.Errorf("case 25: held %v (%s), blocked %q, our hold %v", j.Held, j.Reason, v.Blocked, v.Changed.Hold)
 	}
 }

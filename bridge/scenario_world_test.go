@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -166,6 +167,7 @@ type world struct {
 	nice  map[string]int64 // as submitted
 	down  time.Duration    // time for which the daemon stays down after a crash
 	upAt  time.Time
+	boot  func() *bridge.Bridge // when set, replaces open; nil: it cannot start
 }
 
 // site is what a scenario may change of the usual world: three nodes of four GPUs, partitions gpu and profile, all classes managed.
@@ -196,7 +198,7 @@ func newWorld(t *testing.T, s site) *world {
 	w := &world{t: t, cfg: cfg, sim: sim, wire: &wire{Cluster: sim}, mem: &memory{}, ids: map[string]slurm.JobID{}, nice: map[string]int64{}}
 	w.open()
 	t.Cleanup(func() {
-		if t.Failed() {
+		if t.Failed() && os.Getenv("SWEEP_QUIET") == "" {
 			w.dump()
 		}
 	})
@@ -206,6 +208,10 @@ func newWorld(t *testing.T, s site) *world {
 // open starts the daemon from its journal.
 func (w *world) open() {
 	w.t.Helper()
+	if w.boot != nil {
+		w.b = w.boot()
+		return
+	}
 	b, err := bridge.New(w.cfg, bridge.Parts{
 		Cluster: w.wire, Policy: lease.New(lease.Config{}, nil), Memory: w.mem, Reports: w.sim.Reports,
 		Log: func(_ time.Time, n bridge.Note) { w.notes = append(w.notes, n) },
@@ -220,12 +226,6 @@ func (w *world) open() {
 func (w *world) step() (err error) {
 	w.t.Helper()
 	w.sim.Advance(w.sim.Now().Add(w.cfg.Poll))
-	if w.b == nil {
-		if w.sim.Now().Before(w.upAt) {
-			return nil
-		}
-		w.open()
-	}
 	defer func() {
 		if c := recover(); c != nil {
 			if _, ok := c.(crash); !ok {
@@ -235,6 +235,14 @@ func (w *world) step() (err error) {
 		}
 		w.check()
 	}()
+	if w.b == nil {
+		if w.sim.Now().Before(w.upAt) {
+			return nil
+		}
+		if w.open(); w.b == nil {
+			return nil
+		}
+	}
 	return w.b.Step(context.Background(), w.sim.Now())
 }
 

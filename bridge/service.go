@@ -12,7 +12,7 @@ import (
 )
 
 // serviceOf says whether a node takes new work, when, and why not, in words: power saving, faults, what its admin wrote.
-func (b *Bridge) serviceOf(pn *planner.Node, n slurm.Node) {
+func (b *Bridge) serviceOf(pn *planner.Node, n *slurm.Node) {
 	power, wakes := n.Power()
 	switch {
 	case n.Usable:
@@ -85,14 +85,14 @@ func (c closings) apply(at time.Time, pn *planner.Node) {
 }
 
 // reservedNow marks a node that says itself that it is reserved although no reservation could be read.
-func reservedNow(pn *planner.Node, n slurm.Node) {
+func reservedNow(pn *planner.Node, n *slurm.Node) {
 	if pn.Usable && n.HasFlag("RESERVED") {
 		pn.Usable, pn.Why = false, "reserved: "+cmp.Or(n.Reservation, "by a reservation that could not be read")
 	}
 }
 
 // wiringOf says where a node hangs, by the site's file, else by the node's own record, and which of its GPUs are in use, when that is told for all of them.
-func (b *Bridge) wiringOf(pn *planner.Node, n slurm.Node) {
+func (b *Bridge) wiringOf(pn *planner.Node, n *slurm.Node) {
 	path := b.cfg.Network.Of(n.Name)
 	if path == nil {
 		path = topology.OfNode(n.Topology)

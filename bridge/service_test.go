@@ -50,9 +50,9 @@ func TestService(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := planner.Node{Name: "n1", Usable: c.node.Usable}
-			b.serviceOf(&got, c.node)
+			b.serviceOf(&got, &c.node)
 			closingsOf(at, c.res).apply(at, &got)
-			reservedNow(&got, c.node)
+			reservedNow(&got, &c.node)
 			c.want.Name = "n1"
 			if d := cmp.Diff(c.want, got); d != "" {
 				t.Error(d)
@@ -86,7 +86,7 @@ func TestWiring(t *testing.T) {
 			b := &Bridge{cfg: Defaults()}
 			b.cfg.Network = net
 			var got planner.Node
-			b.wiringOf(&got, c.node)
+			b.wiringOf(&got, &c.node)
 			if d := cmp.Diff(c.want, got); d != "" {
 				t.Error(d)
 			}

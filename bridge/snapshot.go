@@ -14,16 +14,16 @@ func (b *Bridge) makeSnapshot(at time.Time) planner.Snapshot {
 	s := planner.Snapshot{Schema: 1, Now: at, Unit: b.cfg.Unit, SLOUnits: b.cfg.SLOUnits, MaxPreemptions: b.cfg.MaxCheckpoints,
 		HourlyPreemptions: b.cfg.MaxPreemptionsPerHour, Preempted: b.preempted(at), JobHourlyPreemptions: b.cfg.MaxJobPreemptionsPerHour}
 	watched := b.onlyWatched()
-	planned := make(map[slurm.JobID]bool, len(b.seen.Jobs))
+	planned := make([]bool, len(b.seen.Jobs))
 	s.Jobs = make([]planner.Job, 0, len(b.seen.Jobs))
-	for _, job := range b.seen.Jobs {
-		rec := b.records[job.ID]
+	for i := range b.seen.Jobs {
+		rec := b.seenRecs[i]
 		if rec == nil || !rec.Phase.Ours() || (!b.acts(rec) && !watched[rec.Original.Partition]) {
 			continue
 		}
-		if pj, ok := b.plannerJob(at, rec, job); ok {
+		if pj, ok := b.plannerJob(at, rec, b.seen.Jobs[i]); ok {
 			s.Jobs = append(s.Jobs, pj)
-			planned[job.ID] = true
+			planned[i] = true
 		}
 	}
 	s.Accounts = b.accounts(at, planned)
@@ -32,7 +32,13 @@ func (b *Bridge) makeSnapshot(at time.Time) planner.Snapshot {
 		s.Jobs[i].ShareFactor = factor[s.Jobs[i].Account]
 	}
 	s.Jobs = append(s.Jobs, b.competitors(planned)...)
-	slices.SortFunc(s.Jobs, func(a, c planner.Job) int { return a.Run.Compare(c.Run) })
+	inOrder := true // as Slurm shows them, mostly
+	for i := 1; i < len(s.Jobs) && inOrder; i++ {
+		inOrder = s.Jobs[i-1].Run.Compare(s.Jobs[i].Run) <= 0
+	}
+	if !inOrder {
+		slices.SortFunc(s.Jobs, func(a, c planner.Job) int { return a.Run.Compare(c.Run) })
+	}
 	s.Nodes = b.plannerNodes(at, s.Jobs, planned)
 	return s
 }
@@ -186,16 +192,17 @@ var waitReasons = []string{"", "None", "Priority", "Resources", "ReqNodeNotAvail
 
 // competitors are the pending jobs that are not ours and that Slurm could start, in Slurm's order: no victim is preempted for GPUs that Slurm would
 // give to one of them, and they get their turn in the plan like everybody else.
-func (b *Bridge) competitors(planned map[slurm.JobID]bool) []planner.Job {
+func (b *Bridge) competitors(planned []bool) []planner.Job {
 	var out []slurm.Job
-	for _, job := range b.seen.Jobs {
-		if planned[job.ID] || !b.competes(&job) {
+	for i := range b.seen.Jobs {
+		job := &b.seen.Jobs[i]
+		if planned[i] || !b.competes(job) {
 			continue
 		}
 		if b.partitionNodes(job.Partition) == 0 {
 			continue
 		}
-		out = append(out, job)
+		out = append(out, *job)
 	}
 	slices.SortFunc(out, func(x, y slurm.Job) int {
 		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.ID, y.ID))
@@ -233,27 +240,31 @@ func (b *Bridge) competitor(job slurm.Job) planner.Job {
 // partitionNodes is the number of nodes that a partition shares with ours.
 func (b *Bridge) partitionNodes(name string) int {
 	n := 0
-	for _, node := range b.seen.Nodes {
-		if slices.Contains(node.Partitions, name) && b.ourNode(node) {
+	for i := range b.seen.Nodes {
+		if node := &b.seen.Nodes[i]; slices.Contains(node.Partitions, name) && b.ourNode(node) {
 			n++
 		}
 	}
 	return n
 }
 
-func (b *Bridge) ourNode(n slurm.Node) bool {
-	return slices.ContainsFunc(n.Partitions, func(p string) bool { return slices.Contains(b.cfg.Partitions, p) })
+// ourNode reports whether plans may use a node: one of the managed partitions, or of the one for profiles, which may have nodes of its own.
+func (b *Bridge) ourNode(n *slurm.Node) bool {
+	return slices.ContainsFunc(n.Partitions, func(p string) bool {
+		return slices.Contains(b.cfg.Partitions, p) || p != "" && p == b.cfg.ProfilePartition
+	})
 }
 
 // plannerNodes are the nodes of the managed partitions, with what jobs outside of the plan hold on them.
-func (b *Bridge) plannerNodes(at time.Time, jobs []planner.Job, planned map[slurm.JobID]bool) []planner.Node {
+func (b *Bridge) plannerNodes(at time.Time, jobs []planner.Job, planned []bool) []planner.Node {
 	down := map[string]bool{}
 	for _, p := range b.seen.Partitions {
 		down[p.Name] = !p.Up
 	}
 	held, closings := b.heldByNode(jobs, planned), closingsOf(at, b.seen.Reservations)
 	out := make([]planner.Node, 0, len(b.seen.Nodes))
-	for _, n := range b.seen.Nodes {
+	for i := range b.seen.Nodes {
+		n := &b.seen.Nodes[i]
 		if !b.ourNode(n) {
 			continue
 		}
@@ -293,7 +304,7 @@ type others struct {
 }
 
 // heldByNode sums up, in one pass over the jobs, what plannerNodes needs of each node.
-func (b *Bridge) heldByNode(jobs []planner.Job, planned map[slurm.JobID]bool) map[string]*others {
+func (b *Bridge) heldByNode(jobs []planner.Job, planned []bool) map[string]*others {
 	held := make(map[string]*others, len(b.seen.Nodes))
 	of := func(name string) *others {
 		if held[name] == nil {
@@ -304,7 +315,7 @@ func (b *Bridge) heldByNode(jobs []planner.Job, planned map[slurm.JobID]bool) ma
 	for i := range b.seen.Jobs {
 		job := &b.seen.Jobs[i]
 		holds := job.State == slurm.StateRunning || job.State == slurm.StateSuspended || job.HasFlag(slurm.FlagCompleting)
-		if !holds || planned[job.ID] { // a planned job's own placement is in the plan
+		if !holds || planned[i] { // a planned job's own placement is in the plan
 			continue
 		}
 		for _, g := range job.NodeGPUs {

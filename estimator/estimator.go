@@ -248,11 +248,10 @@ func (f Fabric) timeLeft(j Job) (left planner.Interval, by string) {
 	least := 0.02 * total.High // a job that outlived its declaration is believed to be near its end
 	high := max(total.High-ran, least)
 	mid := total.Mid - ran
-	if mid < 0.5*high*0.5 {
-		mid = 0.25 * high
-	}
+	age := min(ran/max(total.Mid, 1), 1) // the longer it has run, the less what was said before counts
+	mid = max(mid, 0.25*high*age)
 	mid = min(max(mid, least/2), high)
-	low := min(max(total.Low-ran, 0.2*mid), mid)
+	low := min(max(total.Low-ran, 0.2*mid*age), mid)
 	return planner.Interval{Low: low, Mid: mid, High: high}, by
 }
 

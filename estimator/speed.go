@@ -57,7 +57,10 @@ func (f Fabric) speed(prior *speedPrior, j Job, limit int) speedPosterior {
 	var buf scratch
 	jac := make([]float64, len(q.y)*speedDims)
 	best := math.Inf(1)
-	for _, start := range []vec{q.mu, post.exposed(q.mu)} {
+	for i, start := range []vec{q.mu, post.exposed(q.mu)} {
+		if i > 0 && start == q.mu {
+			break // nothing is exposed
+		}
 		if fit := q.solve(start, &buf, jac); fit.ok && fit.loss < best {
 			post.fit, best = fit, fit.loss
 		}

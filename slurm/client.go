@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,10 @@ type Timeouts struct {
 type Options struct {
 	// URL is "http://host:port", "https://host:port" or "unix:/path".
 	URL string
+	// Others are further addresses of the same cluster, tried in this order when one fails. The first that answers is kept; BackAfter later, 5 minutes
+	// by default, the client goes back to URL if that answers again.
+	Others    []string
+	BackAfter time.Duration
 	// TokenFile holds the JWT, alone or as "SLURM_JWT=...". It is read anew for
 	// every call, because a timer replaces it. "" sends no token, which is how
 	// a unix socket with local authentication wants it.
@@ -58,48 +63,23 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Client speaks to one slurmrestd. It is safe for concurrent use, keeps no
-// state of the cluster, and never repeats a write.
+// Client speaks to one slurmrestd at a time, with one request in flight. It is safe for concurrent use: calls wait for each other. It keeps no state of
+// the cluster, and never repeats a write.
 type Client struct {
-	opts Options
-	base string
-	// Reads may share connections. Writes have a connection each, so that the
-	// transport never has a reason to send one again.
-	reads, writes *http.Client
+	opts      Options
+	addresses []string
+	ends      []*endpoint
+	turn      chan struct{} // holds the one request in flight
 
 	mu      sync.Mutex
-	version string
+	current int       // the endpoint in use
+	left    time.Time // when one was left last
 }
 
 var versionForm = regexp.MustCompile(`^v0\.0\.[0-9]{1,3}$`)
 
 // New checks the options; it does not touch the network.
 func New(o Options) (*Client, error) {
-	u, err := url.Parse(o.URL)
-	if err != nil {
-		return nil, fmt.Errorf("slurm: url: %w", err)
-	}
-	base, dial := strings.TrimRight(o.URL, "/"), o.Dial
-	switch u.Scheme {
-	case "http", "https":
-		if u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
-			return nil, fmt.Errorf("slurm: url: want http://host:port, https://host:port or unix:/path")
-		}
-	case "unix":
-		path := u.Path
-		if path == "" || path[0] != '/' {
-			return nil, fmt.Errorf("slurm: url: want unix:/path")
-		}
-		base = "http://localhost"
-		if dial == nil {
-			dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-				var d net.Dialer
-				return d.DialContext(ctx, "unix", path)
-			}
-		}
-	default:
-		return nil, fmt.Errorf("slurm: url: want http://host:port, https://host:port or unix:/path")
-	}
 	if o.Version != "" && !versionForm.MatchString(o.Version) {
 		return nil, fmt.Errorf("slurm: version: want v0.0.NN")
 	}
@@ -110,15 +90,19 @@ func New(o Options) (*Client, error) {
 	if o.MaxBody <= 0 {
 		o.MaxBody = 1 << 30
 	}
-	transport := func(write bool) *http.Client {
-		t := &http.Transport{DialContext: dial, TLSClientConfig: o.TLS, DisableKeepAlives: write,
-			MaxIdleConnsPerHost: 2, MaxConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10}
-		return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse
-		}}
+	if o.BackAfter <= 0 {
+		o.BackAfter = 5 * time.Minute
 	}
-	return &Client{opts: o, base: base, reads: transport(false), writes: transport(true), version: o.Version}, nil
+	c := &Client{opts: o, addresses: append([]string{o.URL}, o.Others...), turn: make(chan struct{}, 1)}
+	for _, address := range c.addresses {
+		e, err := newEndpoint(address, o.Dial, o.TLS)
+		if err != nil {
+			return nil, err
+		}
+		e.version = o.Version
+		c.ends = append(c.ends, e)
+	}
+	return c, nil
 }
 
 func setDefault(d *time.Duration, to time.Duration) {
@@ -129,8 +113,10 @@ func setDefault(d *time.Duration, to time.Duration) {
 
 // Close lets go of idle connections.
 func (c *Client) Close() {
-	c.reads.CloseIdleConnections()
-	c.writes.CloseIdleConnections()
+	for _, e := range c.ends {
+		e.reads.CloseIdleConnections()
+		e.writes.CloseIdleConnections()
+	}
 }
 
 // call is one request below /slurm/VERSION.
@@ -145,19 +131,7 @@ type call struct {
 	timeout time.Duration
 	list    string // the member that is streamed
 	each    func(raw)
-}
-
-// do sends one call to the discovered version and judges the answer.
-func (c *Client) do(ctx context.Context, q call) (answer, error) {
-	version, err := c.Version(ctx)
-	if err != nil {
-		return answer{}, err
-	}
-	a, err := c.send(ctx, version, q)
-	if errors.Is(err, ErrUnavailable) || isMissingPath(err) {
-		c.forget()
-	}
-	return a, err
+	again   func() // forgets what each took, before the call is repeated elsewhere
 }
 
 // isMissingPath says that the server does not know the path: it was replaced
@@ -193,18 +167,24 @@ func (q call) kind() RequestKind {
 	return KindRead
 }
 
-func (c *Client) send(ctx context.Context, version string, q call) (answer, error) {
+func (c *Client) send(ctx context.Context, e *endpoint, version string, q call) (answer, error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return answer{}, lost(q, false, 0, ctx.Err())
+	}
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
 	defer cancel()
 	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
-	req, err := c.request(ctx, version, q)
+	req, err := c.request(ctx, e.base, version, q)
 	if err != nil {
 		return answer{}, err
 	}
-	client := c.reads
+	client := e.reads
 	if q.write {
-		client = c.writes
+		client = e.writes
 	}
 	status := 0
 	if c.opts.Begin != nil {
@@ -229,7 +209,7 @@ func lost(q call, sent bool, status int, err error) error {
 	return e
 }
 
-func (c *Client) request(ctx context.Context, version string, q call) (*http.Request, error) {
+func (c *Client) request(ctx context.Context, base, version string, q call) (*http.Request, error) {
 	var body io.Reader
 	if q.body != nil {
 		data, err := json.Marshal(q.body)
@@ -245,7 +225,7 @@ func (c *Client) request(ctx context.Context, version string, q call) (*http.Req
 	if version != "" {
 		root += "/" + version
 	}
-	target := c.base + root + q.path
+	target := base + root + q.path
 	if len(q.query) > 0 {
 		target += "?" + q.query.Encode()
 	}
@@ -342,12 +322,24 @@ func (c *Client) receive(q call, resp *http.Response) (answer, error) {
 		if err != nil {
 			text = head.String()
 		}
-		return a, &Error{Kind: kind, Op: q.op, HTTP: resp.StatusCode, Code: code, Msg: summary(a.problems, text)}
+		return a, &Error{Kind: kind, Op: q.op, HTTP: resp.StatusCode, Code: code, Msg: summary(a.problems, text), After: retryAfter(resp)}
 	}
 	if q.list != "" && !a.listed {
 		return a, &Error{Kind: ErrBadAnswer, Op: q.op, HTTP: resp.StatusCode, Msg: "no list of " + q.list}
 	}
 	return a, nil
+}
+
+// maxRetryAfter bounds what a server may ask for.
+const maxRetryAfter = 5 * time.Minute
+
+// retryAfter is how long the server asks to be left alone, 0 when it does not say so in seconds.
+func retryAfter(resp *http.Response) time.Duration {
+	n, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	if err != nil || n <= 0 {
+		return 0
+	}
+	return min(time.Duration(min(n, 3600))*time.Second, maxRetryAfter)
 }
 
 func (c *Client) garbled(q call, status int, err error) error {

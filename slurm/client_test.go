@@ -116,10 +116,10 @@ func TestNewRefuses(t *testing.T) {
 func TestVersionDiscovery(t *testing.T) {
 	s := newServer(t, nil)
 	c := newClient(t, Options{URL: s.URL})
-	want := Pong{API: "v0.0.42", Release: "26.05.5", Cluster: "fake"}
+	want := Pong{API: "v0.0.42", Release: "26.05.5", Cluster: "fake", Controllers: []Controller{{Up: true}}}
 	got, err := c.Ping(t.Context())
-	if err != nil || got != want {
-		t.Fatalf("%+v, %v", got, err)
+	if d := cmp.Diff(want, got); err != nil || d != "" {
+		t.Fatalf("%v\n%s", err, d)
 	}
 	if d := cmp.Diff([]string{"GET /slurm/v0.0.45/ping/", "GET /slurm/v0.0.44/ping/", "GET /slurm/v0.0.43/ping/", "GET /slurm/v0.0.42/ping/", "GET /slurm/v0.0.42/ping/"}, s.sent()); d != "" {
 		t.Error(d)

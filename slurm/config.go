@@ -93,7 +93,7 @@ func (c Config) Number(key string) (n int64, ok bool) {
 // Config asks the controller how it is configured: over REST where it can (26.05), else by scontrol.
 func (c *Client) Config(ctx context.Context) (Config, error) {
 	q := call{op: "get conf", method: "GET", path: "/conf/", timeout: c.opts.Timeouts.One}
-	a, err := c.send(ctx, Versions[0], q) // older versions do not have it, whatever the release
+	a, err := c.send(ctx, c.end(), Versions[0], q) // older versions do not have it, whatever the release
 	if err == nil {
 		conf, ok := readConfig(a.rest["slurm_conf"])
 		if !ok {

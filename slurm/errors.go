@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The kinds of failure that callers branch on with errors.Is. An Error has one
@@ -46,6 +47,8 @@ type Error struct {
 	Code int    // Slurm's error number, 0 when there was none
 	Msg  string // what the server or the system said, cut short
 	Err  error  // the cause, if any
+	// After is how long the server asked to be left alone, 0 when it did not.
+	After time.Duration
 	// lost says that the connection failed, not the call.
 	lost bool
 }

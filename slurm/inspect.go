@@ -25,7 +25,7 @@ type Surface struct {
 // Surface reads the server's own description of its paths.
 func (c *Client) Surface(ctx context.Context) (Surface, error) {
 	q := call{op: "get openapi", method: "GET", root: "/openapi/v3", timeout: c.opts.Timeouts.One}
-	a, err := c.send(ctx, "", q)
+	a, err := c.send(ctx, c.end(), "", q)
 	if err != nil {
 		return Surface{}, err
 	}
@@ -130,7 +130,8 @@ type Slurmd struct {
 // Slurmds lists the daemons of all nodes, by node.
 func (c *Client) Slurmds(ctx context.Context) ([]Slurmd, error) {
 	var out []Slurmd
-	q := call{op: "get nodes", method: "GET", path: "/nodes/", list: "nodes", timeout: c.opts.Timeouts.List, each: func(data raw) {
+	again := func() { out = nil }
+	q := call{op: "get nodes", method: "GET", path: "/nodes/", list: "nodes", timeout: c.opts.Timeouts.List, again: again, each: func(data raw) {
 		r := &record{}
 		out = append(out, Slurmd{Node: r.text("", dig(data, "name")), Version: r.text("", dig(data, "version")),
 			GRES: r.text("", dig(data, "gres")), Used: r.text("", dig(data, "gres_used"))})

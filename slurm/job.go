@@ -92,7 +92,7 @@ type jobWire struct {
 // known; otherwise Job.Odd names what could not be understood.
 func readJob(data raw) (j Job, ok bool) {
 	var w jobWire
-	if json.Unmarshal(data, &w) != nil {
+	if !unwire(data, &w) {
 		return Job{}, false
 	}
 	r := &record{}

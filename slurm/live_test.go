@@ -150,7 +150,7 @@ func TestLive(t *testing.T) {
 	jobs, _, _ := c.jobs(ctx, tally{}, time.Time{})
 	for _, j := range jobs {
 		if j.ArrayJobID != 0 && j.State == StateRunning {
-			c.send(ctx, c.version, call{op: "x", method: "DELETE", path: "/job/" + j.Ref().String(), write: true, timeout: time.Second * 5})
+			c.send(ctx, c.end(), c.end().version, call{op: "x", method: "DELETE", path: "/job/" + j.Ref().String(), write: true, timeout: time.Second * 5})
 		}
 	}
 	arr, err := c.Submit(ctx, SubmitRequest{Name: "arr", Script: "#!/bin/bash\nsleep 100\n", WorkDir: "/tmp", TRESPerNode: "gres/gpu:1", Nodes: "1", Requeue: true, TimeLimit: 10 * time.Minute, Array: "1-3"})
@@ -181,5 +181,5 @@ func TestLive(t *testing.T) {
 	_, err = c.do(ctx, call{op: "raw nice", method: "POST", path: "/job/" + arr.String(), body: map[string]any{"nice": 33}, write: true, timeout: time.Second * 5})
 	t.Logf("raw nice on the shared id %v", err)
 	show("after raw nice")
-	c.send(ctx, c.version, call{op: "x", method: "DELETE", path: "/job/" + arr.String(), write: true, timeout: time.Second * 5})
+	c.send(ctx, c.end(), c.end().version, call{op: "x", method: "DELETE", path: "/job/" + arr.String(), write: true, timeout: time.Second * 5})
 }

@@ -38,7 +38,7 @@ type nodeWire struct {
 // readNode understands one node record. ok is false when the name is unknown.
 func readNode(data raw) (n Node, ok bool) {
 	var w nodeWire
-	if json.Unmarshal(data, &w) != nil {
+	if !unwire(data, &w) {
 		return Node{}, false
 	}
 	r := &record{}

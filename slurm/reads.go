@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,15 +14,17 @@ import (
 
 // Version is the REST version in use. The first call, and the first after the
 // server was away, asks the server for the best one that both sides know.
-func (c *Client) Version(ctx context.Context) (string, error) {
+func (c *Client) Version(ctx context.Context) (string, error) { return c.versionOf(ctx, c.end()) }
+
+func (c *Client) versionOf(ctx context.Context, e *endpoint) (string, error) {
 	c.mu.Lock()
-	version := c.version
+	version := e.version
 	c.mu.Unlock()
 	if version != "" {
 		return version, nil
 	}
 	for _, v := range Versions {
-		_, err := c.send(ctx, v, c.pingCall())
+		_, err := c.send(ctx, e, v, c.pingCall())
 		if isMissingPath(err) {
 			continue
 		}
@@ -29,7 +32,7 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 			return "", err
 		}
 		c.mu.Lock()
-		c.version = v
+		e.version = v
 		c.mu.Unlock()
 		return v, nil
 	}
@@ -38,9 +41,9 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 }
 
 // forget makes the next call discover the version again.
-func (c *Client) forget() {
+func (c *Client) forget(e *endpoint) {
 	c.mu.Lock()
-	c.version = c.opts.Version
+	e.version = c.opts.Version
 	c.mu.Unlock()
 }
 
@@ -51,30 +54,57 @@ func (c *Client) pingCall() call {
 // Pong is what a ping found out.
 type Pong struct {
 	API, Release, Cluster string
+	// Controllers are the slurmctlds that slurmrestd asked, the primary first as a rule.
+	Controllers []Controller
 }
 
-// Ping asks slurmrestd whether the controller answers it; ErrUnavailable when
-// no controller does.
+// Controller is one slurmctld. Backup says that it stands by for another one.
+type Controller struct {
+	Host       string
+	Up, Backup bool
+}
+
+const maxControllers = 64
+
+func readControllers(f raw) []Controller {
+	var pings []raw
+	_ = json.Unmarshal(f, &pings)
+	var out []Controller
+	for _, p := range pings[:min(len(pings), maxControllers)] {
+		r := &record{}
+		up := strings.EqualFold(r.text("", dig(p, "pinged")), "UP") || r.boolean("", dig(p, "responding"))
+		out = append(out, Controller{Host: r.text("", dig(p, "hostname")), Up: up, Backup: strings.HasPrefix(r.text("", dig(p, "mode")), "backup")})
+	}
+	return out
+}
+
+func anyUp(all []Controller) bool {
+	return slices.ContainsFunc(all, func(c Controller) bool { return c.Up })
+}
+
+func noController() error {
+	return &Error{Kind: ErrUnavailable, Op: "ping", HTTP: 200, Msg: "no controller is up"}
+}
+
+// Ping asks slurmrestd whether a controller answers it, the primary or a
+// backup that took over; ErrUnavailable when none does.
 func (c *Client) Ping(ctx context.Context) (Pong, error) {
 	a, err := c.do(ctx, c.pingCall())
 	if err != nil {
 		return Pong{}, err
 	}
-	pong := Pong{Release: a.release, Cluster: a.cluster}
-	pong.API, err = c.Version(ctx)
+	pong := Pong{Release: a.release, Cluster: a.cluster, Controllers: readControllers(a.rest["pings"])}
+	e := c.end()
+	pong.API, err = c.versionOf(ctx, e)
 	if err != nil {
 		return Pong{}, err
 	}
-	var pings []raw
-	_ = json.Unmarshal(a.rest["pings"], &pings)
-	for _, p := range pings {
-		r := &record{}
-		if strings.EqualFold(r.text("", dig(p, "pinged")), "UP") || r.boolean("", dig(p, "responding")) {
-			return pong, nil
-		}
+	if anyUp(pong.Controllers) {
+		return pong, nil
 	}
-	c.forget()
-	return pong, &Error{Kind: ErrUnavailable, Op: "ping", HTTP: 200, Msg: "no controller is up"}
+	c.forget(e)
+	c.leave(e)
+	return pong, noController()
 }
 
 // tally counts what could not be understood.
@@ -102,6 +132,7 @@ func (t tally) counts() []OddCount {
 func collect[T any](ctx context.Context, c *Client, q call, kind string, t tally,
 	read func(raw) (T, bool), odd func(T) []string) ([]T, answer, error) {
 	var out []T
+	before := maps.Clone(t)
 	q.method = "GET"
 	q.each = func(data raw) {
 		v, ok := read(data)
@@ -109,6 +140,11 @@ func collect[T any](ctx context.Context, c *Client, q call, kind string, t tally
 		if ok {
 			out = append(out, v)
 		}
+	}
+	q.again = func() {
+		out = nil
+		clear(t)
+		maps.Copy(t, before)
 	}
 	a, err := c.do(ctx, q)
 	if err != nil {
@@ -140,20 +176,31 @@ func (c *Client) State(ctx context.Context, now time.Time) (State, error) {
 	}
 	s.Release, s.Cluster = a.release, a.cluster
 	s.SlurmTime = (&record{}).instant("", raw(strconv.FormatInt(a.lastUpdate.n, 10)))
-	if s.Nodes, err = c.nodes(ctx, odd); err != nil {
-		return State{}, err
-	}
-	if s.Partitions, err = c.partitions(ctx, odd); err != nil {
-		return State{}, err
-	}
-	if s.Reservations, err = c.reservations(ctx, odd); err != nil {
-		return State{}, err
-	}
-	if s.API, err = c.Version(ctx); err != nil {
+	if err := c.surroundings(ctx, &s, odd); err != nil {
 		return State{}, err
 	}
 	s.Odd = odd.counts()
 	return s, nil
+}
+
+// surroundings reads what is not jobs into s.
+func (c *Client) surroundings(ctx context.Context, s *State, odd tally) error {
+	nodes, a, err := c.nodes(ctx, odd)
+	if err != nil {
+		return err
+	}
+	s.Nodes, s.Release, s.Cluster = nodes, a.release, a.cluster
+	if at := (&record{}).instant("", raw(strconv.FormatInt(a.lastUpdate.n, 10))); at.After(s.SlurmTime) {
+		s.SlurmTime = at
+	}
+	if s.Partitions, err = c.partitions(ctx, odd); err != nil {
+		return err
+	}
+	if s.Reservations, err = c.reservations(ctx, odd); err != nil {
+		return err
+	}
+	s.API, err = c.Version(ctx)
+	return err
 }
 
 func (c *Client) jobs(ctx context.Context, odd tally, since time.Time) ([]Job, answer, error) {
@@ -230,19 +277,22 @@ func (c *Client) JobStates(ctx context.Context) ([]JobState, error) {
 }
 
 // Nodes reads all nodes, by name.
-func (c *Client) Nodes(ctx context.Context) ([]Node, error) { return c.nodes(ctx, tally{}) }
+func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
+	nodes, _, err := c.nodes(ctx, tally{})
+	return nodes, err
+}
 
-func (c *Client) nodes(ctx context.Context, odd tally) ([]Node, error) {
+func (c *Client) nodes(ctx context.Context, odd tally) ([]Node, answer, error) {
 	q := call{op: "get nodes", path: "/nodes/", list: "nodes", timeout: c.opts.Timeouts.One}
 	nodes, a, err := collect(ctx, c, q, "node", odd, readNode, func(n Node) []string { return n.Odd })
 	if err != nil {
-		return nil, err
+		return nil, a, err
 	}
 	if undated(a) {
-		return nil, emptyError(q.op)
+		return nil, a, emptyError(q.op)
 	}
 	slices.SortStableFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
-	return nodes, nil
+	return nodes, a, nil
 }
 
 // Partitions reads all partitions, by name.

@@ -37,6 +37,7 @@ const (
 	CauseDoomed     = "never-fits"  // planner.ReasonNeverFits
 	CauseLate       = "late"        // planner.ReasonLate
 	CauseNoHole     = "no-hole"     // planner.ReasonNoHole
+	CauseQuota      = "quota"       // planner.ReasonQuota
 	CauseBudget     = "budget"      // planner.ReasonBudget
 	CauseFull       = "full"        // planner.ReasonFull
 	CauseOutbid     = "outbid"      // planner.ReasonOutbid

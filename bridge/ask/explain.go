@@ -6,6 +6,7 @@
 package ask
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -82,7 +83,7 @@ type Lease struct {
 	Profile bool              `json:"profile,omitempty"`
 }
 
-// Audit is one thing that happened, under the id by which the journal and the log know it: job, run and instant.
+// Audit is one thing that happened. ID is the journal's and the log's of the action of ours that it tells of; of what others did it is job, run and instant.
 type Audit struct {
 	ID string `json:"id"`
 	bridge.Event
@@ -98,7 +99,8 @@ func Explain(v *bridge.View, j bridge.JobView) Explanation {
 	x.Verdict = e.verdict()
 	e.leases()
 	for _, ev := range j.Events {
-		x.Audit = append(x.Audit, Audit{fmt.Sprintf("%d.%d@%s", j.ID, ev.Run, ev.At.UTC().Format("20060102T150405.000Z")), ev})
+		id := cmp.Or(ev.Action, fmt.Sprintf("%d.%d@%s", j.ID, ev.Run, ev.At.UTC().Format("20060102T150405.000Z")))
+		x.Audit = append(x.Audit, Audit{id, ev})
 	}
 	if j.Target.Plan != "" && j.Phase.Ours() {
 		x.Plan = j.Target.Plan

@@ -25,7 +25,7 @@ func (e *explainer) verdict() string {
 	head := map[string]string{CauseHold: "Held", CauseDependency: "Waits for another job", CauseBegin: "Waits for its begin time", CauseLimit: "Waits at a limit of Slurm's",
 		CauseDoomed: "Can never start here", CauseLate: "Its deadline cannot be met", CauseProfile: "Waits to be measured", CausePlanned: "Waits by plan", CauseCheckpoint: "Starts in a moment",
 		CauseStarting: "Starts in a moment", CauseSLO: "Waits for jobs with deadlines", CauseOutbid: "Waits for its turn", CauseNoHole: "Waits for GPUs in the right shape",
-		CauseBudget: "Waits for the next round", CauseFull: "Waits for GPUs", CauseNode: "Waits for nodes to come back", CausePaused: "Left to Slurm", CauseStage: "Left to Slurm",
+		CauseBudget: "Waits for a later round", CauseQuota: "Waits for GPUs of its account", CauseFull: "Waits for GPUs", CauseNode: "Waits for nodes to come back", CausePaused: "Left to Slurm", CauseStage: "Left to Slurm",
 		CauseRequeueing: "On its way back to the queue", CauseNoPlan: "Waits for its first plan", CauseBlocked: "Waits to be tried again"}[c.Code]
 	head = cmp.Or(head, "Waits")
 	if c.Code == CauseDoomed || c.Code == CauseHold || c.Code == CausePaused || c.Code == CauseStage {

@@ -33,7 +33,9 @@ func (e *explainer) waiting() Cause {
 	case planner.ReasonNoHole:
 		return Cause{CauseNoHole, fmt.Sprintf("%s: it needs %s.", firstUpper(r.Text), e.shapes()), e.lessDo("GPUs of other shapes free up as jobs end")}
 	case planner.ReasonBudget:
-		return Cause{CauseBudget, fmt.Sprintf("The GPUs for it could be freed, but the site's limit for this round is used up: %s.", r.Text), "Nothing: the next round, " + e.clock(e.v.NextPlan) + ", may stop others again."}
+		return Cause{CauseBudget, fmt.Sprintf("The GPUs for it could be freed, but the site's bound on preemptions is used up: %s.", r.Text), "Nothing: a later round may stop others again; the next one comes " + e.clock(e.v.NextPlan) + "."}
+	case planner.ReasonQuota:
+		return Cause{CauseQuota, sentence(r.Text, "its account holds as many GPUs as it may"), "Wait until other jobs of the account end, or cancel one; your admins set the bound."}
 	case planner.ReasonLate:
 		return Cause{CauseLate, "No deadline of it can be met any more: jobs that can still meet theirs go first, and it runs when GPUs are left.",
 			"Give it a later deadline by submitting it anew, or ask for fewer GPUs: unisched whatif shows what is possible."}

@@ -160,7 +160,7 @@ func scan(f *os.File) (entries []Entry, good, total int64, damaged bool, err err
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, 0, 0, false, err
 	}
-	r := bufio.NewReaderSize(f, maxLine)
+	r := bufio.NewReaderSize(f, int(min(total+1, maxLine)))
 	for read := int64(0); ; {
 		line, readErr := r.ReadSlice('\n')
 		read += int64(len(line))

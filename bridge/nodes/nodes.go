@@ -180,7 +180,11 @@ func (l *Listener) put(r progress.Report, size int) (resync, ok bool) {
 		}
 	}
 	now := l.now()
-	l.watchers[r.Node] = heard{r.Instance, r.Version, now, r.Sent.Sub(now)}
+	h := heard{instance: r.Instance, version: r.Version, at: now, ahead: r.Sent.Sub(now), gpus: l.watchers[r.Node].gpus, gpusAt: l.watchers[r.Node].gpusAt}
+	if r.GPUs != nil {
+		h.gpus, h.gpusAt = r.GPUs, now
+	}
+	l.watchers[r.Node] = h
 	if resync {
 		l.counts.Resyncs++
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"unisched/hooks/gpu"
 )
 
 // PathRoll is where the control socket shows the roll of the watchers.
@@ -16,6 +18,8 @@ type heard struct {
 	instance, version string
 	at                time.Time
 	ahead             time.Duration // of its clock, less the way here
+	gpus              *gpu.Report   // the newest
+	gpusAt            time.Time     // when it came
 }
 
 // Watcher is one node's watcher.
@@ -30,6 +34,8 @@ type Watcher struct {
 type Roll struct {
 	Schema   int       `json:"schema_version"`
 	Watchers []Watcher `json:"watchers"`
+	// GPUs are the newest reports of the nodes that sample theirs.
+	GPUs []NodeGPUs `json:"gpus,omitempty"`
 }
 
 // Roll lists the watchers by node.
@@ -40,8 +46,30 @@ func (l *Listener) Roll() Roll {
 		r.Watchers = append(r.Watchers, Watcher{node, h.version, h.at, h.ahead})
 	}
 	l.mu.Unlock()
+	r.GPUs = l.GPUs()
 	slices.SortFunc(r.Watchers, func(a, b Watcher) int { return strings.Compare(a.Node, b.Node) })
 	return r
+}
+
+// NodeGPUs is what a node told last of its GPUs.
+type NodeGPUs struct {
+	Node   string     `json:"node"`
+	At     time.Time  `json:"at"` // when it came, by our clock
+	Report gpu.Report `json:"report"`
+}
+
+// GPUs lists the newest reports by node. Whoever reads one looks at its age: a node that has fallen silent keeps its last.
+func (l *Listener) GPUs() []NodeGPUs {
+	l.mu.Lock()
+	out := make([]NodeGPUs, 0, len(l.watchers))
+	for node, h := range l.watchers {
+		if h.gpus != nil {
+			out = append(out, NodeGPUs{node, h.gpusAt, *h.gpus})
+		}
+	}
+	l.mu.Unlock()
+	slices.SortFunc(out, func(a, b NodeGPUs) int { return strings.Compare(a.Node, b.Node) })
+	return out
 }
 
 // RollHandler answers PathRoll.

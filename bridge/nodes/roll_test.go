@@ -29,7 +29,7 @@ func TestRoll(t *testing.T) {
 	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	want := Roll{1, []Watcher{{"n1", "v2", at, time.Second}, {"n2", "", at, -30 * time.Second}}}
+	want := Roll{Schema: 1, Watchers: []Watcher{{"n1", "v2", at, time.Second}, {"n2", "", at, -30 * time.Second}}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

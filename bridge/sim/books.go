@@ -189,7 +189,7 @@ func (b *books) begins(a *account, m slurmsim.Moment) {
 		}
 	}
 	b.held += s.gpus
-	whole := s.gpus == a.job.GPUs || slices.Contains(a.job.Counts, s.gpus) || s.profile && s.gpus <= 2
+	whole := s.gpus == a.job.GPUs || slices.Contains(a.job.Counts, s.gpus) || s.profile && s.gpus <= max(b.cfg.ProfileGPUs, 2)
 	if !whole {
 		b.breaks("job %s runs on %d GPUs and asked for %d", a.job.ID, s.gpus, a.job.GPUs)
 	}

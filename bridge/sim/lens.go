@@ -125,13 +125,16 @@ type tap struct {
 	inner  bridge.Policy
 	lenses []Lens
 	w      *world
+	jobs   []planner.Job // as the lenses show them
 }
 
 // Plan implements bridge.Policy.
 func (t *tap) Plan(ctx context.Context, s planner.Snapshot) planner.Plan {
 	if len(t.lenses) > 0 {
-		s.Jobs = slices.Clone(s.Jobs)
-		for i, j := range s.Jobs {
+		t.jobs = append(t.jobs[:0], s.Jobs...) // nobody keeps a snapshot
+		s.Jobs = t.jobs
+		for i := range s.Jobs {
+			j := s.Jobs[i]
 			tr := t.w.truths[slurm.JobID(j.Run.Job)]
 			if tr == nil || j.Class == planner.Profiler || j.Foreign {
 				continue

@@ -120,3 +120,18 @@ func TestTenants(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestProfilesApart: with nodes set apart for profiles, jobs are measured there, and run elsewhere.
+func TestProfilesApart(t *testing.T) {
+	r := play(t, Config{Nodes: 3, GPUsPerNode: 4, Profile: 5 * time.Minute, ProfileNodes: 1}, rival(t, "srsf"), job("a", 4, 0, time.Hour), job("b", 2, 0, time.Hour))
+	if r.Profiles != 2 || r.Unfinished != 0 {
+		t.Fatalf("%d profiles, %d unfinished", r.Profiles, r.Unfinished)
+	}
+	for _, s := range r.Stays {
+		for _, g := range s.Where {
+			if apart := g.Node == r.Stays[0].Where[0].Node; apart != s.Profile {
+				t.Errorf("job %d on %s, a profile: %v", s.Job, g.Node, s.Profile)
+			}
+		}
+	}
+}

@@ -32,6 +32,8 @@ type Config struct {
 	Noise float64
 	// Profile is the time that one profile takes, 0: nobody is profiled.
 	Profile time.Duration
+	// ProfileGPUs bounds the GPUs of a profile run (0: 2).
+	ProfileGPUs int
 	// ProfileNodes sets the last nodes apart for profiles (0: profiles share the nodes of all).
 	ProfileNodes int
 	// NoSave lets checkpoints cost nothing.
@@ -118,7 +120,7 @@ func Run(ctx context.Context, cfg Config, jobs []trace.Job, policy bridge.Policy
 		delay = 0
 	}
 	w.cluster = slurmsim.New(slurmsim.Config{
-		Seed: cfg.Seed, Start: start.Add(-lead), SubmitDelay: delay, RequeueDelay: cfg.Requeue, Streams: cfg.Streams, Quiet: true, Watch: w.books.moment,
+		Seed: cfg.Seed, Start: start.Add(-lead), SubmitDelay: delay, RequeueDelay: cfg.Requeue, Streams: cfg.Streams, Quiet: true, Reuse: cfg.Look == nil && cfg.Seen == nil, Watch: w.books.moment,
 	}, nodes, cfg.partitions(nodes)...)
 	w.wire = &wire{Cluster: w.cluster, books: w.books}
 	parts := bridge.Parts{Cluster: w.wire, Memory: forgetful{}, Reports: w.cluster.Reports}
@@ -131,7 +133,7 @@ func Run(ctx context.Context, cfg Config, jobs []trace.Job, policy bridge.Policy
 			w.books.badPlan(n.Text)
 		}
 	}
-	parts.Policy = &tap{policy, cfg.Lenses, w}
+	parts.Policy = &tap{inner: policy, lenses: cfg.Lenses, w: w}
 	b, err := bridge.New(w.bridgeConfig(), parts, bridge.Restored{})
 	if err != nil {
 		return Result{}, err
@@ -152,7 +154,7 @@ func Run(ctx context.Context, cfg Config, jobs []trace.Job, policy bridge.Policy
 
 // partitions are gpu and profile on the same nodes, or on nodes of their own.
 func (c Config) partitions(nodes []slurmsim.Node) []slurmsim.Partition {
-	all, apart := slurmsim.Partition{Name: partition}, slurmsim.Partition{Name: profiling, MaxNodes: 2, MaxGPUs: 2}
+	all, apart := slurmsim.Partition{Name: partition}, slurmsim.Partition{Name: profiling, MaxNodes: 2, MaxGPUs: max(c.ProfileGPUs, 2)}
 	if k := len(nodes) - c.ProfileNodes; c.Profile > 0 && c.ProfileNodes > 0 && k > 0 {
 		for i, n := range nodes {
 			if i < k {
@@ -186,6 +188,7 @@ func (w *world) bridgeConfig() bridge.Config {
 		c.ProfilePartition = ""
 	}
 	c.MaxCheckpoints, c.MaxStarts, c.MaxActions = w.cfg.Nodes*w.cfg.GPUsPerNode, w.cfg.Nodes*w.cfg.GPUsPerNode, 1<<30
+	c.ProfileGPUs = w.cfg.ProfileGPUs
 	c.StartTimeout = max(c.StartTimeout, c.Poll)
 	c.CheckpointTimeout = max(c.CheckpointTimeout, 4*c.Poll)
 	return c

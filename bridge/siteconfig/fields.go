@@ -10,9 +10,10 @@ import (
 
 // field is one key of the file: how it is read and how it is shown. The table below is the only list of keys.
 type field struct {
-	key string // "bridge.unit"
-	set func(*Site, any) error
-	get func(*Site) string // as TOML
+	key  string // "bridge.unit"
+	kind string // what people call its type
+	set  func(*Site, any) error
+	get  func(*Site) string // as TOML
 }
 
 // Fault types that every reader below gives for a value of another type.
@@ -41,7 +42,7 @@ func kind(v any) string {
 }
 
 func text(key string, at func(*Site) *string) field {
-	return field{key, func(s *Site, v any) error {
+	return field{key, "text", func(s *Site, v any) error {
 		x, ok := v.(string)
 		if !ok {
 			return wrong("a string", v)
@@ -52,7 +53,7 @@ func text(key string, at func(*Site) *string) field {
 }
 
 func list(key string, at func(*Site) *[]string) field {
-	return field{key, func(s *Site, v any) error {
+	return field{key, "list of text", func(s *Site, v any) error {
 		items, ok := v.([]any)
 		if !ok {
 			return wrong(`an array of strings such as ["a", "b"]`, v)
@@ -78,7 +79,7 @@ func list(key string, at func(*Site) *[]string) field {
 }
 
 func span(key string, at func(*Site) *time.Duration) field {
-	return field{key, func(s *Site, v any) error {
+	return field{key, "duration", func(s *Site, v any) error {
 		x, ok := v.(string)
 		if !ok {
 			return wrong(`a duration in quotes such as "5m" or "90s"`, v)
@@ -106,7 +107,7 @@ func shortSpan(d time.Duration) string {
 }
 
 func whole(key string, at func(*Site) *int) field {
-	return field{key, func(s *Site, v any) error {
+	return field{key, "integer", func(s *Site, v any) error {
 		x, ok := v.(int64)
 		if !ok {
 			return wrong("an integer", v)
@@ -120,7 +121,7 @@ func whole(key string, at func(*Site) *int) field {
 }
 
 func real(key string, at func(*Site) *float64) field {
-	return field{key, func(s *Site, v any) error {
+	return field{key, "number", func(s *Site, v any) error {
 		switch x := v.(type) {
 		case int64:
 			*at(s) = float64(x)
@@ -136,7 +137,7 @@ func real(key string, at func(*Site) *float64) field {
 // mode reads an octal file mode, in quotes ("0660") or as TOML's own octal number (0o660). A plain 660 would be a decimal number that
 // nobody means, and is a fault.
 func mode(key string, at func(*Site) *fs.FileMode) field {
-	return field{key, func(s *Site, v any) error {
+	return field{key, "file mode", func(s *Site, v any) error {
 		x, ok := v.(string)
 		if !ok {
 			return wrong(`a mode in quotes such as "0660"`, v)
@@ -151,7 +152,7 @@ func mode(key string, at func(*Site) *fs.FileMode) field {
 }
 
 func zone(key string, at func(*Site) **time.Location) field {
-	return field{key, func(s *Site, v any) error {
+	return field{key, "time zone", func(s *Site, v any) error {
 		x, ok := v.(string)
 		if !ok {
 			return wrong("a time zone name", v)
@@ -173,6 +174,7 @@ func zone(key string, at func(*Site) **time.Location) field {
 // fields lists every key in the order in which the file and `config show` have them.
 var fields = []field{
 	text("slurm.url", func(s *Site) *string { return &s.Slurm.URL }),
+	list("slurm.urls", func(s *Site) *[]string { return &s.Slurm.URLs }),
 	text("slurm.token_file", func(s *Site) *string { return &s.Slurm.TokenFile }),
 	text("slurm.user", func(s *Site) *string { return &s.Slurm.User }),
 	list("slurm.scontrol", func(s *Site) *[]string { return &s.Slurm.Scontrol }),

@@ -12,7 +12,7 @@ import (
 // Options are what the client of slurmrestd is made from.
 func (s Slurm) Options() slurm.Options {
 	return slurm.Options{
-		URL: s.URL, TokenFile: s.TokenFile, User: s.User,
+		URL: s.URL, Others: s.URLs, TokenFile: s.TokenFile, User: s.User,
 		Timeouts: slurm.Timeouts{Ping: s.Timeout, One: s.Timeout, Write: s.Timeout, List: s.ListTimeout},
 		Scontrol: slurm.Scontrol{Argv: s.Scontrol, Timeout: s.Timeout},
 	}

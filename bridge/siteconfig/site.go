@@ -57,6 +57,8 @@ type Metrics struct {
 type Slurm struct {
 	// URL of slurmrestd: http(s)://host:port or unix:/path.
 	URL string
+	// URLs are further addresses of the same cluster, tried in this order when one fails.
+	URLs []string
 	// TokenFile holds the JWT and is read again for every request, so that a timer may replace it. Empty: no token (unix socket).
 	TokenFile string
 	// User is sent as X-SLURM-USER-NAME.
@@ -98,7 +100,7 @@ func Defaults() Site {
 	return Site{
 		Bridge: bridge.Defaults(),
 		Slurm: Slurm{
-			URL: "http://127.0.0.1:6820", TokenFile: "/run/unisched-auth/token", User: "unisched",
+			URL: "http://127.0.0.1:6820", URLs: []string{}, TokenFile: "/run/unisched-auth/token", User: "unisched",
 			Scontrol: []string{"scontrol"}, Timeout: 30 * time.Second, ListTimeout: 90 * time.Second,
 		},
 		Daemon: Daemon{
@@ -127,6 +129,10 @@ func (s Site) Validate() error {
 		}
 	}
 	bad(validURL(s.Slurm.URL), "slurm.url %q is neither http(s)://host:port nor unix:/path", s.Slurm.URL)
+	for _, url := range s.Slurm.URLs {
+		bad(validURL(url), "slurm.urls: %q is neither http(s)://host:port nor unix:/path", url)
+	}
+	bad(len(s.Slurm.URLs) <= 16, "slurm.urls has more than 16 addresses")
 	bad(s.Slurm.TokenFile == "" || filepath.IsAbs(s.Slurm.TokenFile), "slurm.token_file %q is not absolute", s.Slurm.TokenFile)
 	bad(s.Slurm.Timeout >= time.Second && s.Slurm.Timeout <= time.Minute, "slurm.timeout %v is not within 1s..1m", s.Slurm.Timeout)
 	bad(s.Slurm.ListTimeout >= s.Slurm.Timeout && s.Slurm.ListTimeout <= 10*time.Minute,

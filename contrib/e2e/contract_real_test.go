@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,10 +24,24 @@ func (r *realStage) pass()          { time.Sleep(tick) }
 
 // jobScript runs for so many seconds (0: for ever), saves in a second when it hears USR1, and exits with 99.
 const jobScript = `trap %s
+touch /shared/alive-$SLURM_JOB_ID
 n=0
 while [ $n -lt $((5 * %d)) ] || [ %d = 0 ]; do sleep 0.2 & wait $!; n=$((n + 1)); done
 exit %d
 `
+
+// Signal waits until the job's script has set its trap, as the daemon waits for a sign of life: a signal that comes before its batch step does is lost.
+func (r *realStage) Signal(ctx context.Context, ref slurm.Ref, s slurm.Signal) error {
+	if j, err := r.Job(ctx, ref.ID); err == nil && j.State == slurm.StateRunning {
+		for range 50 {
+			if _, err := os.Stat(filepath.Join(r.c.Root, "shared", "alive-"+ref.ID.String())); err == nil {
+				break
+			}
+			r.pass()
+		}
+	}
+	return r.Client.Signal(ctx, ref, s)
+}
 
 func (r *realStage) submit(j asked) (slurm.JobID, error) {
 	var args []string
@@ -92,7 +107,7 @@ func (r *realStage) people(what string, args ...string) error {
 		return run("root", "scontrol", "update", "NodeName="+args[0], "State=RESUME")
 	case "reserve":
 		return run("root", "scontrol", "create", "reservation", "ReservationName=maint", "Users=root", "Flags=maint", "Nodes="+args[0],
-			"StartTime="+strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10), "Duration=60")
+			"StartTime=uts"+strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10), "Duration=60")
 	case "unreserve":
 		return run("root", "scontrol", "delete", "ReservationName=maint")
 	}

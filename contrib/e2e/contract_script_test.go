@@ -117,7 +117,7 @@ var script = []struct {
 		p.submit(asked{name: "no way back", gpus: 1, noRequeue: true})
 		p.submit(asked{name: "cancelled", gpus: 1})
 		p.submit(asked{name: "waiting", gpus: 1, begin: time.Hour})
-		p.until(2*time.Second, 2*time.Second)
+		p.until(2*time.Second, most)
 		p.result("deaf", p.on.Signal(p.ctx, p.ids["deaf"].Ref(), slurm.Signal{Name: slurm.USR1}))
 		p.result("no way back", p.on.Signal(p.ctx, p.ids["no way back"].Ref(), slurm.Signal{Name: slurm.USR1}))
 		p.result("waiting", p.on.Signal(p.ctx, p.ids["waiting"].Ref(), slurm.Signal{Name: slurm.USR1}))

@@ -14,7 +14,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // midMove brings a best-effort job to the middle of a preemption and kills the daemon there: after the signal, before the release.
 func midMove(t *testing.T, l *lab.Lab) (victim, strict int) {
 	t.Helper()
-	victim = submit(t, l, "alice", lab.Digits("unisched:ckpt=USR1+99,stop=iters:400,profile=skip", gpus(4, 10), training(400)...))
+	victim = submit(t, l, "alice", lab.Digits("unisched:ckpt=USR1+99,stop=iters:1200,profile=skip", gpus(4, 10), training(1200)...))
 	waitIter(t, l, victim, 20, time.Minute)
 	strict = submit(t, l, "bob", lab.Digits("unisched:class=strict,deadline=now+80s,ckpt=USR1+99,stop=iters:150,profile=skip", gpus(4, 1), training(150)...))
 	waitPhase(t, l, victim, 2*time.Minute, bridge.Checkpointing)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,11 @@ func up(t *testing.T, o lab.Options) *lab.Lab {
 		if t.Failed() {
 			if log, err := os.ReadFile(l.LogFile); err == nil {
 				t.Logf("the daemon's log:\n%s", tail(string(log), 60))
+			}
+			if keep := os.Getenv("UNISCHED_E2E_KEEP"); keep != "" { // a folder for the rounds and the journal of what failed
+				if err := os.CopyFS(filepath.Join(keep, t.Name()), os.DirFS(l.StateDir)); err != nil {
+					t.Log(err)
+				}
 			}
 		}
 		if err := l.Down(); err != nil {

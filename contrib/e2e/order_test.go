@@ -15,6 +15,11 @@ import (
 func TestPlanOrder(t *testing.T) {
 	l := up(t, lab.Options{Nodes: 1})
 	busy := submit(t, l, "carol", lab.Job{Args: gpus(4, 1), Text: "#!/bin/bash\nsleep 20\n"})
+	// Only once it holds the node: before, the first of the others could go first.
+	check(t, l.WaitFor(within(t, time.Minute), "the node to be busy", func() (bool, string, error) {
+		a, err := l.Sacct(busy)
+		return a.State == "RUNNING", a.State, err
+	}))
 	strict := func(deadline string) int {
 		return submit(t, l, "alice", lab.Digits("unisched:class=strict,deadline=now+"+deadline+",ckpt=USR1+99,stop=iters:100,profile=skip",
 			gpus(4, 1), training(100)...))
@@ -39,7 +44,6 @@ func TestPlanOrder(t *testing.T) {
 		a, err := l.Sacct(plain)
 		return a.State == "COMPLETED", a.State, err
 	}))
-	_ = busy
 
 	// A waiting job that is released keeps what its user asked for.
 	hog := submit(t, l, "carol", lab.Job{Args: gpus(4, 10), Text: "#!/bin/bash\nsleep 300\n"})

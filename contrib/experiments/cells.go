@@ -103,6 +103,13 @@ func specs() []spec {
 				spec{"chronus14d", name, chronusTrace(kind), 120, extra, longPolicies, quickDays})
 		}
 	}
+	for _, kind := range []string{"MIX1", "MIX2", "SLO"} {
+		out = append(out, spec{"artifact", strings.ToLower(kind), chronusTrace(kind), 64, flags("--format", "chronus", "--until", "2d", "--unit", "20m", "--slo-lease-units", "1",
+			"--overhead", "chronus", "--estimates", "chronus", "--flat-placement"), []string{"chronus"}, quickDays})
+	}
+	for _, until := range []string{"6h", "12h", "1d"} {
+		out = append(out, spec{"speed", "mix1-" + until, chronusTrace("MIX1"), 64, flags("--format", "chronus", "--oracle", "--until", until), []string{"unisched", "srsf"}, quickDays})
+	}
 	return out
 }
 
@@ -116,14 +123,14 @@ func variants() map[string][]variant {
 		return out
 	}
 	ablations := of("--ablate", "no-iter-estimator", "fixed-profile", "roundup", "no-topology", "no-margins", "no-second-stage", "single-candidate")
-	sweeps := slices.Concat(of("--unit", "2m", "10m", "20m"), of("--slo-lease-units", "1", "4"), of("--reward-ratio", "10", "30", "300", "1000"), of("--profile-gpus", "0"),
+	sweeps := slices.Concat(of("--unit", "2m", "10m", "20m"), of("--slo-lease-units", "1", "4"), of("--reward-ratio", "10", "30", "300", "1000"), of("--profile-gpus", "0", "1", "4"),
 		of("--solver-limit", "200ms", "1s", "5s"), of("--noise", "0", "0.1", "0.2"), of("--requeue-delay", "5s", "60s", "300s"))
 	return map[string][]variant{"ablation": ablations, "sensitivity": sweeps}
 }
 
 // variedOn are the workloads on which variants are tried: deadlines as published, and generated ones, where a fifth of the jobs stop on a metric.
 func variedOn() []spec {
-	var out []spec
+	out := []spec{{"", "mix1-6h", chronusTrace("MIX1"), 64, flags("--format", "chronus", "--until", "6h"), nil, quickDays}}
 	for _, kind := range []string{"MIX1", "MIX2"} {
 		out = append(out, spec{"", strings.ToLower(kind), chronusTrace(kind), 64, flags("--format", "chronus", "--until", "2d"), nil, quickDays})
 	}
@@ -177,7 +184,7 @@ func (l *lab) cells(only *regexp.Regexp) []cell {
 			}
 		}
 	}
-	helios := variedOn()[2]
+	helios := variedOn()[3]
 	helios.group = "load"
 	add(helios, variant{"load=1.05", nil}, longPolicies)
 	for _, v := range loads {
@@ -186,7 +193,7 @@ func (l *lab) cells(only *regexp.Regexp) []cell {
 	return out
 }
 
-// replaced are arguments in which those of the same name are taken over, or added. All have a value but --oracle.
+// replaced are arguments in which those of the same name are taken over, or added. Those of by have a value each.
 func replaced(args, by []string) []string {
 	out := slices.Clone(args)
 	for i := 0; i+1 < len(by); i += 2 {

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"unisched/bridge/sim"
@@ -38,7 +39,29 @@ type answer struct {
 	Key    string `json:"key"` // of the inputs
 	Build  string `json:"simulator_sha256"`
 	Cell   cell   `json:"cell"`
+	Cost   cost   `json:"cost"`
 	Result result `json:"result"`
+	// Cut is the time limit, in seconds, that ended the cell before it had an answer; 0: it has one.
+	Cut float64 `json:"cut_s,omitempty"`
+}
+
+// cost is what a cell took, the solver's processes included. Wall time says as much about the machine's other work; processor time hardly does.
+type cost struct {
+	Wall float64 `json:"wall_s"`
+	CPU  float64 `json:"cpu_s"`
+	RSS  float64 `json:"max_rss_mb"` // of the largest process
+}
+
+func costOf(p *os.ProcessState, wall time.Duration) cost {
+	c := cost{Wall: wall.Seconds()}
+	if p == nil {
+		return c
+	}
+	c.CPU = (p.UserTime() + p.SystemTime()).Seconds()
+	if u, ok := p.SysUsage().(*syscall.Rusage); ok {
+		c.RSS = float64(u.Maxrss) / 1024 // Linux counts in KiB
+	}
+	return c
 }
 
 // result is what the simulator says, as far as it is needed here.
@@ -153,11 +176,11 @@ func (l *lab) file(c cell) string {
 	return filepath.Join(l.out, "cells", strings.NewReplacer("/", "_", "=", "-").Replace(c.ID())+".json")
 }
 
-// answered reads a cell's answer when it is there for the same inputs.
+// answered reads a cell's answer when it is there for the same inputs: figures, or that this limit was not enough.
 func (l *lab) answered(c cell) (answer, bool) {
 	var a answer
 	raw, err := os.ReadFile(l.file(c))
-	if err != nil || json.Unmarshal(raw, &a) != nil || len(a.Result.Policies) != 1 {
+	if err != nil || json.Unmarshal(raw, &a) != nil || len(a.Result.Policies) != 1 && a.Cut == 0 {
 		return answer{}, false
 	}
 	build := l.build
@@ -167,15 +190,16 @@ func (l *lab) answered(c cell) (answer, bool) {
 	return a, a.Key == l.key(c, build)
 }
 
+// missing are the cells to be run: one that was cut short is tried again when it may take longer now.
 func (l *lab) missing(cells []cell) []cell {
-	return slices.DeleteFunc(slices.Clone(cells), func(c cell) bool { _, ok := l.answered(c); return ok })
+	return slices.DeleteFunc(slices.Clone(cells), func(c cell) bool { a, ok := l.answered(c); return ok && !(a.Cut > 0 && a.Cut < l.limit.Seconds()) })
 }
 
 func (l *lab) list(out io.Writer, cells []cell) error {
 	for _, c := range cells {
-		mark := " "
-		if _, ok := l.answered(c); ok {
-			mark = "x"
+		mark := "x"
+		if len(l.missing([]cell{c})) > 0 {
+			mark = " "
 		}
 		fmt.Fprintf(out, "[%s] %-60s %s\n", mark, c.ID(), strings.Join(c.Args, " "))
 	}
@@ -195,7 +219,7 @@ func (l *lab) named(ctx context.Context, errs io.Writer, cells []cell, ids []str
 			fault = errors.Join(fault, fmt.Errorf("no cell %q", id))
 			continue
 		}
-		if _, ok := l.answered(cells[i]); ok {
+		if len(l.missing(cells[i:i+1])) == 0 {
 			fmt.Fprintln(errs, id, "is there")
 			continue
 		}
@@ -252,13 +276,17 @@ func (l *lab) one(ctx context.Context, c cell) error {
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
+	began := time.Now()
 	err := cmd.Run()
-	a := answer{Schema: 1, Key: l.key(c, l.build), Build: l.build, Cell: c}
+	a := answer{Schema: 1, Key: l.key(c, l.build), Build: l.build, Cell: c, Cost: costOf(cmd.ProcessState, time.Since(began))}
 	if err == nil {
 		err = json.Unmarshal(out.Bytes(), &a.Result)
 	}
 	if err == nil && len(a.Result.Policies) != 1 {
 		err = errors.New("no figures")
+	}
+	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		a.Cut, a.Result, err = l.limit.Seconds(), result{}, nil
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -266,6 +294,12 @@ func (l *lab) one(ctx context.Context, c cell) error {
 		}
 		return fmt.Errorf("%s: %w: %s", c.ID(), err, strings.TrimSpace(errs.String()))
 	}
+	return l.keep(a)
+}
+
+// keep writes an answer, whole or not at all.
+func (l *lab) keep(a answer) error {
+	c := a.Cell
 	raw, err := json.MarshalIndent(a, "", " ")
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.ID(), err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"unisched/bridge/sim"
 	"unisched/bridge/sim/report"
@@ -21,12 +22,18 @@ var titles = map[string][2]string{
 	"load1": {"Philly at a load of about 1", "The same two weeks on as many nodes as they fill."},
 	"itp": {"ITP", "Five clusters of Microsoft ITP with generated deadlines, on as many nodes as load each to about 1. Jobs wider than that count as unfinished " +
 		"(and missed) under every policy."},
+	"artifact": {"CHRONUS as its artifact", "Its own assumptions: leases of 20 minutes, durations as it guesses them, its costs, no topology. Its published figures: MIX1 12.1 % and 301 min, " +
+		"MIX2 9.75 % and 313 min, SLO 25.9 %."},
+	"speed":       {"Speed", "The first hours of MIX1 on 64 nodes. speed.svg shows processor time against jobs, with the two days on 64 nodes and the two weeks on 120."},
 	"chronus2d":   {"CHRONUS traces, first two days on 64 nodes", "Deadlines as published with the CHRONUS artifact. All policies, the slow ones too."},
 	"chronus14d":  {"CHRONUS traces, two weeks on 120 nodes", "The policies that matter; expensive ones took part in the two days only."},
 	"ablation":    {"Ablations", "unisched with a part left out, against the full one. It does not hurt where neither weighted miss (by 0.1 points) nor best-effort JCT (by 1 %) gets worse."},
 	"sensitivity": {"Sensitivities", "unisched with one setting changed, against its defaults."},
 	"load":        {"Load", "The synthetic trace at several loads."},
 }
+
+// groups in the order in which they are shown.
+var groups = []string{"paper", "chronus2d", "chronus14d", "artifact", "load1", "itp", "load", "ablation", "sensitivity", "speed"}
 
 // figure is one answer in a table.
 type figure struct {
@@ -35,23 +42,29 @@ type figure struct {
 	nodes int
 	load  float64
 	build string
+	cost  cost
 }
 
 // merge writes results.csv, results.md and index.html from the answers that are there.
 func (l *lab) merge(out io.Writer, cells []cell) error {
 	var all []figure
+	cut := map[string][]answer{} // by group and workload
 	builds := map[string]bool{}
 	for _, c := range cells {
-		if a, ok := l.answered(c); ok {
+		a, ok := l.answered(c)
+		switch {
+		case ok && a.Cut > 0:
+			cut[c.Group+"/"+c.Workload] = append(cut[c.Group+"/"+c.Workload], a)
+		case ok:
 			n, _ := strconv.Atoi(valueOf(c.Args, "--nodes"))
-			all = append(all, figure{c, a.Result.Policies[0], n, a.Result.Trace.Load, a.Build})
+			all = append(all, figure{c, a.Result.Policies[0], n, a.Result.Trace.Load, a.Build, a.Cost})
 			builds[a.Build] = true
 		}
 	}
 	if err := l.writeCSV(all); err != nil {
 		return err
 	}
-	s := l.summary(all, len(cells), len(builds))
+	s := l.summary(all, cut, len(cells), len(builds))
 	var md strings.Builder
 	fmt.Fprintf(&md, "# %s\n\n%s\n", s.Title, s.Lead)
 	for _, sec := range s.Sections {
@@ -62,6 +75,9 @@ func (l *lab) merge(out io.Writer, cells []cell) error {
 		if sec.Table != nil {
 			md.WriteString(sec.Table.Markdown())
 		}
+	}
+	if err := l.drawSpeed(all); err != nil {
+		return err
 	}
 	if err := os.WriteFile(filepath.Join(l.out, "results.md"), []byte(md.String()), 0o666); err != nil {
 		return err
@@ -83,10 +99,10 @@ func (l *lab) writeCSV(all []figure) error {
 		return err
 	}
 	w := csv.NewWriter(file)
-	_ = w.Write(append([]string{"group", "workload", "variant", "policy", "nodes", "load", "arguments", "simulator_sha256"}, report.Columns()...))
+	_ = w.Write(append([]string{"group", "workload", "variant", "policy", "nodes", "load", "arguments", "simulator_sha256", "process_wall_s", "process_cpu_s", "process_max_rss_mb"}, report.Columns()...))
 	for _, x := range all {
 		_ = w.Write(append([]string{x.cell.Group, x.cell.Workload, x.cell.Variant, x.cell.Policy, strconv.Itoa(x.nodes), fmt.Sprintf("%.3f", x.load),
-			strings.Join(x.cell.Args, " "), x.build}, report.Row(x.f)...))
+			strings.Join(x.cell.Args, " "), x.build, fmt.Sprintf("%.1f", x.cost.Wall), fmt.Sprintf("%.1f", x.cost.CPU), fmt.Sprintf("%.0f", x.cost.RSS)}, report.Row(x.f)...))
 	}
 	w.Flush()
 	if err := w.Error(); err != nil {
@@ -97,7 +113,7 @@ func (l *lab) writeCSV(all []figure) error {
 }
 
 // summary makes a section for each group and a table for each workload.
-func (l *lab) summary(all []figure, cells, builds int) report.Summary {
+func (l *lab) summary(all []figure, cut map[string][]answer, cells, builds int) report.Summary {
 	s := report.Summary{Title: "UniSched: experiments"}
 	s.Lead = fmt.Sprintf("%d of %d cells are there.", len(all), cells)
 	if l.quick {
@@ -106,13 +122,10 @@ func (l *lab) summary(all []figure, cells, builds int) report.Summary {
 	if builds > 1 {
 		s.Lead += fmt.Sprintf(" They come from %d different builds of the simulator.", builds)
 	}
-	var groups []string
-	for _, x := range all {
-		if !slices.Contains(groups, x.cell.Group) {
-			groups = append(groups, x.cell.Group)
-		}
-	}
 	for _, g := range groups {
+		if !slices.ContainsFunc(all, func(x figure) bool { return x.cell.Group == g }) {
+			continue
+		}
 		s.Sections = append(s.Sections, report.Section{Title: titles[g][0], Note: titles[g][1]})
 		var names []string
 		by := map[string][]figure{}
@@ -130,7 +143,11 @@ func (l *lab) summary(all []figure, cells, builds int) report.Summary {
 			by[name] = append(by[name], x)
 		}
 		for _, n := range names {
-			s.Sections = append(s.Sections, workload(n, by[n]))
+			sec := workload(n, by[n])
+			for _, a := range cut[g+"/"+n] {
+				sec.Note += fmt.Sprintf(" %s had not ended after %s (%.0f s of processor time).", a.Cell.Policy, time.Duration(a.Cut*1e9), a.Cost.CPU)
+			}
+			s.Sections = append(s.Sections, sec)
 		}
 	}
 	return s
@@ -148,7 +165,8 @@ func workload(name string, list []figure) report.Section {
 	if varied {
 		head = "Variant"
 	}
-	t := &report.Table{Head: []string{head, "Weighted miss", "ratio", "BE JCT", "ratio", "Longest profiling wait", "Solver p50", "Solver max", "Preemptions", "Checkpoints, GPU-h", "Resumes, GPU-h", "Unfinished"}}
+	t := &report.Table{Head: []string{head, "Weighted miss", "ratio", "BE JCT", "ratio", "BE p99", "Preemptions", "Longest profiling wait",
+		"Solver p50", "Solver max", "Checkpoints, GPU-h", "Resumes, GPU-h", "Unfinished", "Wall", "CPU", "MB"}}
 	if first.cell.Group == "ablation" {
 		t.Head = append(t.Head, "Verdict")
 	}
@@ -169,8 +187,9 @@ func workload(name string, list []figure) report.Section {
 			}
 			row.Cells = append(row.Cells, report.Cell{Text: m.text(m.of(x.f))}, ratio)
 		}
-		for _, text := range []string{report.Span(x.f.ProfileWait), report.Millis(x.f.SolverP50), report.Millis(x.f.SolverMax), strconv.Itoa(x.f.Preemptions), report.Hours(x.f.SavingGPU),
-			report.Hours(x.f.LoadingGPU), strconv.Itoa(x.f.Unfinished)} {
+		for _, text := range []string{report.Span(x.f.BEJCTP99), strconv.Itoa(x.f.Preemptions), report.Span(x.f.ProfileWait), report.Millis(x.f.SolverP50), report.Millis(x.f.SolverMax),
+			report.Hours(x.f.SavingGPU), report.Hours(x.f.LoadingGPU), strconv.Itoa(x.f.Unfinished), fmt.Sprintf("%.0f s", x.cost.Wall), fmt.Sprintf("%.0f s", x.cost.CPU),
+			fmt.Sprintf("%.0f", x.cost.RSS)} {
 			row.Cells = append(row.Cells, report.Cell{Text: text})
 		}
 		if first.cell.Group == "ablation" {

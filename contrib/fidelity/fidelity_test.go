@@ -107,7 +107,7 @@ func TestVirtual(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := compare(&out, a, []record{b}); err != nil || !strings.Contains(out.String(), "weighted miss true, mean JCT true, deadlines with slack true") {
+	if err := compare(&out, a, []record{b}); err != nil || !strings.Contains(out.String(), "weighted miss true, mean JCT true, deadlines decided by over 2 units true") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

@@ -12,3 +12,5 @@ else
 fi
 export CGO_LDFLAGS="${CGO_LDFLAGS:--O2 -g}"
 unset _highs
+# The binding of NVML names functions that newer drivers deprecate.
+export CGO_CFLAGS="$CGO_CFLAGS -Wno-deprecated-declarations"

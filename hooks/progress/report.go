@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"unisched/hooks/gpu"
 )
 
 // Bounds on one report. A watcher with more to say sends several.
@@ -33,6 +35,7 @@ type Report struct {
 	Sent          time.Time   `json:"sent"`              // RFC 3339 with nanoseconds, the watcher's clock
 	Version       string      `json:"version,omitempty"` // of the watcher's program
 	Jobs          []JobReport `json:"jobs"`
+	GPUs          *gpu.Report `json:"gpus,omitempty"` // the newest look at the node's GPUs, when there was one since the last report
 }
 
 // JobReport carries the new lines of one run (job and restart count) on one node, in the order they were written.
@@ -45,6 +48,8 @@ type JobReport struct {
 	Dropped int               `json:"dropped"` // lines left out since the last report of this run: invalid or over a bound
 	// Usage is what the node measured of the run's GPUs since its last report; absent where nothing is measured, which is not the same as 0.
 	Usage *Usage `json:"usage,omitempty"`
+	// Skipped counts bytes beside those lines that nobody looked at: the job writes more than can be read.
+	Skipped int64 `json:"skipped_bytes,omitempty"`
 }
 
 // Usage is how busy the GPUs of one run on one node were for a while.
@@ -108,9 +113,14 @@ func (r Report) check() error {
 	case len(r.Jobs) > MaxReportJobs:
 		return fmt.Errorf("%d jobs, at most %d", len(r.Jobs), MaxReportJobs)
 	}
+	if r.GPUs != nil {
+		if err := r.GPUs.Check(); err != nil {
+			return err
+		}
+	}
 	for _, j := range r.Jobs {
 		switch {
-		case j.Job <= 0 || j.Restart < 0 || j.UID < 0 || j.Dropped < 0:
+		case j.Job <= 0 || j.Restart < 0 || j.UID < 0 || j.Dropped < 0 || j.Skipped < 0:
 			return fmt.Errorf("job %d restart %d uid %d: out of range", j.Job, j.Restart, j.UID)
 		case !ValidNode(j.Node):
 			return fmt.Errorf("job %d: node %.64q", j.Job, j.Node)

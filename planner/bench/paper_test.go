@@ -123,7 +123,7 @@ func earned(t *testing.T, s planner.Snapshot, solve milp.Solver) float64 {
 }
 
 // TestAgainstPaperModel: on instances of up to 30 jobs that the paper's literal model solves to optimality, our plans, made anew each round and
-// played out over its horizon, earn at least 97 % of its reward. The number of instances can be raised by UNISCHED_PAPER_INSTANCES.
+// played out over its horizon, earn at least its reward. The number of instances can be raised by UNISCHED_PAPER_INSTANCES.
 func TestAgainstPaperModel(t *testing.T) {
 	solve := solver(t)
 	n, _ := strconv.Atoi(os.Getenv("UNISCHED_PAPER_INSTANCES"))
@@ -146,7 +146,7 @@ func TestAgainstPaperModel(t *testing.T) {
 		}
 	}
 	t.Logf("%d instances: ours %.1f, the paper's model %.1f: %.2f %%; %d lost", solved, ours, theirs, 100*ours/theirs, lost)
-	if solved < n || ours < 0.97*theirs {
+	if solved < n || ours < theirs { // without the slot model of small clusters it is 99.7 % on the first 12
 		t.Error("too little")
 	}
 }

@@ -37,10 +37,9 @@ func BenchmarkPlan(b *testing.B) {
 		}
 		p := lease.New(lease.Config{}, highs.New(highs.Options{}))
 		first := p.Plan(context.Background(), s)
-		early := follow(s, first, s.Unit/10)
-		edge := follow(s, first, s.Unit)
-		for name, at := range map[string]planner.Snapshot{"edge": edge, "early": early} {
-			b.Run(fmt.Sprintf("%d-%d-%s", size[0], size[1], name), func(b *testing.B) {
+		for _, later := range []time.Duration{s.Unit, s.Unit / 10} {
+			at := follow(s, first, later)
+			b.Run(fmt.Sprintf("%d-gpus-%d-jobs-after-%v", size[0], size[1], later), func(b *testing.B) {
 				for b.Loop() {
 					p.Reset(first)
 					p.Plan(context.Background(), at)

@@ -147,12 +147,9 @@ func (in *instance) excess(p int, price float64) int {
 	return n
 }
 
-// proven reports that a candidate is as good as any other can be: within the gap of the ceiling, also when only what the deadlines leave is looked at, whose
-// rewards are too small to count beside theirs.
-func (in *instance) proven(r packed) bool {
-	left := in.ceiling() - r.obj
-	return left <= in.cfg.Limits.Gap*min(max(in.beside(r.choice), 1), max(math.Abs(r.obj), 1))
-}
+// proven reports that a candidate is as good as any other can be, but for a tenth of the gap of one best-effort job: a wider margin, once it is met round
+// after round, makes those jobs wait.
+func (in *instance) proven(r packed) bool { return in.ceiling()-r.obj <= in.cfg.Limits.Gap/10 }
 
 // beside is what a choice earns besides the deadlines it counts on.
 func (in *instance) beside(choice []int) float64 {

@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"math"
+
 	"unisched/planner"
 	"unisched/planner/reward"
 )
@@ -39,9 +41,11 @@ func (in *instance) ways(j *job) []way {
 	if j.State == planner.Running {
 		run(keep, -1, j.curr.phi, max(0, j.n-j.ov), j.curr.gpus, in.homePool(j))
 	}
-	if j.idle == "" && j.pinned == "" && (j.State == planner.Waiting || in.worthMoving(j)) {
+	if j.idle == "" && j.pinned == "" {
+		moves := in.worthMoving(j)
 		for i, o := range j.opts {
-			if j.State == planner.Waiting || !o.shape.Equal(j.curr.shape) {
+			same := o.shape.Equal(j.curr.shape)
+			if j.State == planner.Waiting || moves && !same || j.shifts && same {
 				run(start, i, o.phi, j.n, o.gpus, o.pool)
 			}
 		}
@@ -60,7 +64,7 @@ func (in *instance) ways(j *job) []way {
 
 // worthMoving reports whether a running job could gain enough by moving for moves to be in the model at all.
 func (in *instance) worthMoving(j *job) bool {
-	return j.Blocked == "" && (j.curr.phi < 0.9 || j.Elastic) && j.n > 2 // an elastic job may also give GPUs away
+	return j.State == planner.Running && j.Blocked == "" && (j.curr.phi < 0.9 || j.Elastic) && j.n > 2 // an elastic job may also give GPUs away
 }
 
 // homePool is the pool of a running job's nodes, -1 when it runs outside all of its pools.
@@ -98,7 +102,7 @@ func (in *instance) columns(j *job) {
 		for _, t := range tiers {
 			if w.finish <= j.due[t] {
 				value := reward.Urgency(*j.Job) * j.reaches() * in.cfg.Reward.Tier(j.Tiers[t].Value)
-				j.cols = append(j.cols, column{w.kind, w.opt, t, value*in.trust(w, j.due[t]) + earn, value, w.gpus, w.pool, w.left, j.due[t], holds, nil, 0})
+				j.cols = append(j.cols, column{w.kind, w.opt, t, value*in.trust(j, w, t) + earn, value, w.gpus, w.pool, w.left, j.due[t], holds, nil, 0})
 			}
 		}
 		if w.kind == wait || j.pinned != "" && w.kind == keep {
@@ -117,12 +121,22 @@ func (in *instance) columns(j *job) {
 // large reports an instance whose model is kept smaller by leaving out what hardly ever decides.
 func (in *instance) large() bool { return len(in.jobs) > 1500 }
 
-// trust is how much of a tier's value counts when its slack is less than the margins ask for: a plan that waits until the last moment loses
-// deadlines to whatever it did not foresee.
-func (in *instance) trust(w way, due float64) float64 {
-	margin := in.cfg.Delta + in.cfg.Beta*w.finish
-	return 1 - in.cfg.Risk*max(0, 1-(due-w.finish)/margin)
+// trust is how much of a tier's value can be counted on: the chance that the job meets it when its work takes longer or shorter than estimated by the usual
+// luck of a run, and what the later tiers are still worth when it does not. A plan that waits until the last moment loses half of its deadlines, and
+// best-effort work that could have waited was only put ahead.
+func (in *instance) trust(j *job, w way, t int) float64 {
+	spread := in.cfg.Risk * (w.finish + riskUnits)
+	sum, met := 0.0, 0.0
+	for k := t; k < len(j.due) && good(j.Tiers[k].Value); k++ {
+		p := 0.5 * math.Erfc((w.finish-j.due[k])/(spread*math.Sqrt2))
+		sum += max(0, p-met) * j.Tiers[k].Value
+		met = max(met, p)
+	}
+	return min(1, sum/j.Tiers[t].Value)
 }
+
+// riskUnits is the part of a job's risk that does not depend on its length, as a length in units: starts that are late, rounds that are skipped.
+const riskUnits = 6
 
 // openTiers are the first tiers (by index, so many at most) that some way meets and that are worth something.
 func (j *job) openTiers(ws []way, most int) []int {

@@ -16,8 +16,8 @@ type Config struct {
 	// Beta, Delta and Rho are the margins of the prefix rows: work is taken to be Beta longer, deadlines Delta units earlier, and only Rho of
 	// the GPUs count (defaults 0.05, 1 and 0.95). Without them plans procrastinate to zero slack.
 	Beta, Delta, Rho float64
-	// Risk is the part of a tier's value that is not counted on when no slack is left; it falls to nothing at a slack of Delta + Beta x work
-	// (default 0.05).
+	// Risk is the luck of a run: by which part of itself, give or take, its work takes longer or shorter than estimated. A tier counts with its
+	// chance of being met (default 0.05).
 	Risk float64
 	// Latency is how long a start takes besides Estimate.Resume: the victim's checkpoint, the requeue, the cluster's own scheduling (default 0).
 	// Deadlines are planned with it; with short units it matters.
@@ -28,10 +28,12 @@ type Config struct {
 	Shapes int
 	// Horizon is the number of units that a plan is unrolled over (default 24).
 	Horizon int
-	// Limits of one solve (defaults 1 s, gap 0.001, 400 MB); beyond 1,500 jobs the default time is 2.5 s.
+	// Limits of one solve (defaults 2 s, gap 0.001, 400 MB); beyond 1,500 jobs the default time is 2.5 s.
 	Limits milp.Limits
 	// OneStage leaves out the second stage, SingleCandidate the candidates made without the solver, as long as it has any (both for ablations).
 	OneStage, SingleCandidate bool
+	// NoSlots leaves out the slot model of small clusters.
+	NoSlots bool
 	// Clock, when set, times the building and packing for SolverStats. Plans never depend on it.
 	Clock func() time.Time
 }

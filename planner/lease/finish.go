@@ -141,7 +141,7 @@ func (in *instance) reason(j *job, r packed, ji int, d planner.Decision, c crowd
 		}
 		return planner.Reason{Code: planner.ReasonStarts, Text: fmt.Sprintf("gets %s", r.places[ji]) + in.wakeWhy(r.places[ji])}
 	case planner.Move:
-		return planner.Reason{Code: planner.ReasonStarts, Text: in.movedWhy(j, r.places[ji])}
+		return planner.Reason{Code: planner.ReasonStarts, Text: in.movedWhy(j, r, r.places[ji])}
 	case planner.Stop:
 		return planner.Reason{Code: planner.ReasonPreempted, Text: "makes room for jobs that are worth more now"}
 	}

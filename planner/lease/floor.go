@@ -42,18 +42,21 @@ func (f *floor) take(j *job, p planner.Placement, sign int) {
 		fresh = 0
 	}
 	for _, sh := range p {
-		i, ok := f.in.index[sh.Node]
-		if !ok {
-			continue
+		if i, ok := f.in.index[sh.Node]; ok {
+			f.fresh[i] += fresh
+			f.book(j, i, sh.GPUs, sign)
 		}
-		f.fresh[i] += fresh
-		f.gpus[i] -= sign * sh.GPUs
-		f.cpus[i] -= sign * j.Needs.CPUs(sh.GPUs)
-		f.mem[i] -= int64(sign) * j.Needs.MemMB(sh.GPUs)
-		f.tenants[i] += sign
-		if j.Needs.Exclusive {
-			f.alone[i] += sign
-		}
+	}
+}
+
+// book takes (sign 1) or gives back (-1) a share on node i.
+func (f *floor) book(j *job, i, g, sign int) {
+	f.gpus[i] -= sign * g
+	f.cpus[i] -= sign * j.Needs.CPUs(g)
+	f.mem[i] -= int64(sign) * j.Needs.MemMB(g)
+	f.tenants[i] += sign
+	if j.Needs.Exclusive {
+		f.alone[i] += sign
 	}
 }
 

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"cmp"
 	"slices"
 
 	"unisched/planner"
@@ -85,21 +84,4 @@ func (in *instance) worthAColumn(j *job, s planner.Shape, seen [][2]int) bool {
 	}
 	newCount := !slices.ContainsFunc(seen, func(k [2]int) bool { return k[0] == s.GPUs() })
 	return len(seen) < in.cfg.Shapes || j.Elastic && newCount
-}
-
-// movedWhy says in words what a move is for.
-func (in *instance) movedWhy(j *job, p planner.Placement) string {
-	phi := j.curr.phi
-	for _, o := range j.opts {
-		if o.shape.Equal(p.Shape()) {
-			phi = o.phi
-		}
-	}
-	switch {
-	case cmp.Compare(phi, j.curr.phi) > 0:
-		return "moves to " + p.String() + ", where it runs faster"
-	case p.GPUs() < j.curr.gpus:
-		return "goes on with fewer GPUs at " + p.String() + ", which makes room for others"
-	}
-	return "moves to " + p.String() + ", which makes room for others"
 }

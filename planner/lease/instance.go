@@ -82,10 +82,11 @@ type column struct {
 // job is a snapshot's job in terms of the model.
 type job struct {
 	*planner.Job
-	opts  []option
-	curr  option // of a running job
-	curOn []int  // GPUs of Current by pool with rows
-	quota int    // index into quotas, -1 none
+	opts   []option
+	curr   option // of a running job
+	curOn  []int  // GPUs of Current by pool with rows
+	shifts bool   // may move to another node on its own shape
+	quota  int    // index into quotas, -1 none
 	// n is the work left in units at the best option, with the cost of expected suspensions; ov is what one suspension now costs.
 	n, ov   float64
 	due     []float64 // deadlines in units from now, by tier
@@ -134,6 +135,9 @@ func newInstance(s planner.Snapshot, cfg Config) *instance {
 	in.alikeNodes = len(in.pools) <= 1
 	for i := range in.jobs {
 		in.times(&in.jobs[i])
+	}
+	in.markShifts()
+	for i := range in.jobs {
 		in.columns(&in.jobs[i])
 		in.jobs[i].rate()
 	}

@@ -64,6 +64,7 @@ func (in *instance) emptyLedger() *ledger {
 		l.add(j, in.jobs[j].base, 1)
 	}
 	l.accounts.lift()
+	in.alone(l)
 	for p := range in.ruled {
 		l.room[p] = max(in.pools[p].gpus, l.use[p])
 		for k := range in.taus {
@@ -71,6 +72,34 @@ func (in *instance) emptyLedger() *ledger {
 		}
 	}
 	return l
+}
+
+// alone lifts rows so that none refuses a deadline of a job which nobody else is in the way of: Rho keeps a part of the GPUs back, and a gang that takes
+// nearly all of them cannot do with the rest. Of the ways to meet it the least demanding counts, so that waiting for longer is refused as before.
+func (in *instance) alone(l *ledger) {
+	for ji := range in.jobs {
+		j := &in.jobs[ji]
+		for t := range j.Tiers {
+			var least *column
+			for ci := range j.cols {
+				c := &j.cols[ci]
+				if c.tier == t && c.demand != nil && (least == nil || slices.Compare(c.demand, least.demand) < 0) {
+					least = c
+				}
+			}
+			if least == nil {
+				continue
+			}
+			for _, p := range in.pools[least.pool].supers {
+				if float64(least.gpus) <= in.cfg.Rho*float64(in.pools[p].gpus) {
+					continue // it fits within the margin
+				}
+				for k, d := range least.demand {
+					l.preCap[p][k] = max(l.preCap[p][k], d)
+				}
+			}
+		}
+	}
 }
 
 // demand is the coefficient of a column in the prefix row tau.

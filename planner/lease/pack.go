@@ -46,6 +46,7 @@ func (in *instance) pack(name string, choice []int) packed {
 	r.reprieve(in)
 	r.yieldToForeign(in)
 	r.reprieve(in)
+	r.stayPut(in)
 	r.obeyBudget(in)
 	r.obeyQuotas(in)
 	r.fillFree(in)

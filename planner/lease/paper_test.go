@@ -159,7 +159,7 @@ func byOrder(key func(*job) float64) func(planner.Snapshot) planner.Plan {
 		}) {
 			j := &in.jobs[ji]
 			r.choice[ji] = j.column(wait, -1, -1)
-			if j.State == planner.Running && r.floor.stays(j, j.Current) {
+			if j.State == planner.Running && r.floor.covers(j, j.Current) {
 				r.choice[ji] = j.column(keep, -1, -1)
 				r.keep(in, ji)
 			} else if j.State == planner.Waiting {
@@ -186,7 +186,7 @@ func TestSpreadsOnlyInTime(t *testing.T) {
 		due  float64
 		want string
 	}{
-		{"in time", 8, "1 start a001:2,a002:2; 4 start a000:4"},
+		{"in time", 9, "1 start a001:2,a002:2; 4 start a000:4"},
 		{"too late", 6.4, "1 start a000:4; 4 wait "},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -44,6 +44,8 @@ func TestDecisions(t *testing.T) {
 	gamer.Estimate.Unsaved = 1e6 // never confirmed a checkpoint
 	stuck := running
 	stuck.Blocked = "held by its user"
+	measured := plantest.Running(plantest.Strict(plantest.Job(1, 17, four), 60), at(node("a000", 4)))
+	measured.Estimate.Resume, measured.Estimate.Checkpoint, measured.Estimate.Unsaved = planner.Exactly(30), planner.Exactly(5), 600
 	broken := plantest.Job(2, 4, four)
 	broken.Estimate.Speeds[0].Speed = planner.Exactly(0)
 	for _, c := range []struct {
@@ -57,6 +59,10 @@ func TestDecisions(t *testing.T) {
 			[]string{"1 stop preempted", "2 start starts"}},
 		{"it takes the free node when there is one", nodes(2), []planner.Job{running, plantest.Strict(plantest.Job(2, 4, four), 6)}, nil,
 			[]string{"1 keep runs", "2 start starts"}},
+		{"a deadline far off does not make a job that was only started to be measured sit on its GPUs", nodes(1), []planner.Job{
+			measured, plantest.Job(2, 10, four)}, nil, []string{"1 stop preempted", "2 start starts"}},
+		{"but a longer job does not push it out, since a suspension costs something", nodes(1), []planner.Job{
+			measured, plantest.Job(2, 120, four)}, nil, []string{"1 keep runs", "2 wait outbid"}},
 		{"not in mid-lease", nodes(1), []planner.Job{mid, plantest.Strict(plantest.Job(2, 4, four), 6)}, nil,
 			[]string{"1 keep mid-lease", "2 wait full"}},
 		{"not without a checkpoint (case 28)", nodes(1), []planner.Job{fixed, plantest.Strict(plantest.Job(2, 4, four), 6)}, nil,

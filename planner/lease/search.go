@@ -36,7 +36,7 @@ func (p *Policy) search(ctx context.Context, in *instance, cands []packed, stats
 	stats.Rows, stats.Cols = pr.m.Rows(), pr.m.Cols()
 	s := &search{in: in, pr: pr, solve: p.solve, lim: p.cfg.Limits, stats: stats, cands: cands}
 	if s.lim.Time <= 0 {
-		s.lim.Time = time.Second
+		s.lim.Time = 2 * time.Second
 		if len(in.jobs) > 1500 {
 			s.lim.Time = 2500 * time.Millisecond
 		}

@@ -180,6 +180,9 @@ func TestAgainstTwin(t *testing.T) {
 		}
 		w.walk(0, 0)
 		n++
+		if c := in.ceiling(); c < w.best-1e-9 {
+			t.Errorf("ceiling %.6f, but %.6f can be earned", c, w.best)
+		}
 		if g := gap(plan.Objective, w.best); g > 0.001 {
 			worse++
 			t.Errorf("plan earns %.4f, the best is %.4f (gap %.4f); candidates %v", plan.Objective, w.best, g, plan.Scores)

@@ -23,8 +23,10 @@ type forecast struct {
 	begun []time.Time
 	ended []time.Time
 	order []int
-	woken []bool // nodes that were asleep and have been started on
-	full  []bool // options (by what they need) that found no hole in this slot: nothing gets free within one
+	woken []bool  // nodes that were asleep and have been started on
+	full  []bool  // options (by what they need) that found no hole in this slot: nothing gets free within one
+	nodes [][]int // of place, -1 for one that is not in the snapshot
+	queue []claim // of the slot at hand
 	out   []planner.Lease
 	// key, when set, orders a slot instead of claim.
 	key func(ji int, now time.Time) float64
@@ -53,11 +55,17 @@ func PlayOut(s planner.Snapshot, p planner.Plan, cfg Config) []time.Time {
 	return in.play(p.Entries, maxPlayedUnits).ended
 }
 
+// claim is a job that wants GPUs in a slot; less goes first, then who was earlier in the order.
+type claim struct {
+	key      float64
+	rank, ji int
+}
+
 // forecast is an empty play-out.
 func (in *instance) forecast() *forecast {
 	n := len(in.jobs)
 	return &forecast{in: in, floor: newFloor(in), woken: make([]bool, len(in.nodes)), tier: make([]int, n), left: make([]float64, n), place: make([]planner.Placement, n),
-		phi: make([]float64, n), until: make([]time.Time, n), since: make([]time.Time, n), begun: make([]time.Time, n), ended: make([]time.Time, n)}
+		phi: make([]float64, n), until: make([]time.Time, n), since: make([]time.Time, n), begun: make([]time.Time, n), ended: make([]time.Time, n), nodes: make([][]int, n), full: make([]bool, in.alike)}
 }
 
 // play runs the list scheduler for so many units, or until nobody is left.
@@ -124,14 +132,48 @@ func (f *forecast) sit(ji int, p planner.Placement, at, until time.Time) {
 	if f.begun[ji].IsZero() {
 		f.begun[ji] = at
 	}
+	on := make([]int, len(p))
+	for k, sh := range p {
+		i, ok := f.in.index[sh.Node]
+		if !ok {
+			i = -1
+		}
+		on[k] = i
+	}
+	f.nodes[ji] = on
 	f.rouse(ji, p)
-	f.floor.take(j, p, 1)
+	f.book(ji, 1)
+}
+
+// book takes (sign 1) or gives back (-1) what a job holds.
+func (f *forecast) book(ji, sign int) {
+	if j := &f.in.jobs[ji]; j.quota >= 0 {
+		f.floor.quota[j.quota] -= sign * f.place[ji].GPUs()
+	}
+	for k, i := range f.nodes[ji] {
+		if i >= 0 {
+			f.floor.book(&f.in.jobs[ji], i, f.place[ji][k].GPUs, sign)
+		}
+	}
+}
+
+// stays reports whether a job still fits where it was, on usable nodes or not.
+func (f *forecast) stays(ji int) bool {
+	if !f.floor.within(&f.in.jobs[ji], f.place[ji].GPUs()) {
+		return false
+	}
+	for k, i := range f.nodes[ji] {
+		if i >= 0 && !f.floor.fitsOn(&f.in.jobs[ji], i, f.place[ji][k].GPUs) {
+			return false
+		}
+	}
+	return true
 }
 
 // rise takes a job off its nodes.
 func (f *forecast) rise(ji int, at time.Time) {
 	f.close(ji, at)
-	f.floor.take(&f.in.jobs[ji], f.place[ji], -1)
+	f.book(ji, -1)
 	f.place[ji] = nil
 }
 
@@ -169,10 +211,9 @@ func (j *job) stuck() bool { return j.n >= maxUnits/1000 }
 // slot decides who runs from t on. Whoever may be moved gets up; then jobs sit down again in the order of claim, in place when nobody with a
 // better claim took it.
 func (f *forecast) slot(t time.Time) {
-	f.full = make([]bool, f.in.alike)
+	clear(f.full)
 	now := t.Sub(f.in.s.Now).Seconds() / f.in.unit
-	var queue []int
-	claims := make([]float64, len(f.place))
+	f.queue = f.queue[:0]
 	for rank, ji := range f.order {
 		j := &f.in.jobs[ji]
 		seated := len(f.place[ji]) > 0
@@ -182,22 +223,29 @@ func (f *forecast) slot(t time.Time) {
 		case !f.ended[ji].IsZero() || j.idle != "" && j.idle != planner.ReasonLeaving || len(j.opts) == 0 && !seated:
 			continue // need not or cannot run
 		}
+		c := claim{rank: rank, ji: ji}
 		if f.key != nil {
-			claims[ji] = f.key(ji, t)
+			c.key = f.key(ji, t)
 		} else {
-			claims[ji] = f.claim(ji, now, rank)
+			c.key = f.claim(ji, now, rank)
 		}
-		queue = append(queue, ji)
+		f.queue = append(f.queue, c)
 		if seated {
-			f.floor.take(j, f.place[ji], -1)
+			f.book(ji, -1)
 		}
 	}
-	slices.SortStableFunc(queue, func(a, b int) int { return cmp.Compare(claims[a], claims[b]) })
-	for _, ji := range queue {
+	slices.SortFunc(f.queue, func(a, b claim) int {
+		if a.key != b.key {
+			return cmp.Compare(a.key, b.key)
+		}
+		return a.rank - b.rank
+	})
+	for _, c := range f.queue {
+		ji := c.ji
 		j := &f.in.jobs[ji]
 		if len(f.place[ji]) > 0 {
-			if f.floor.stays(j, f.place[ji]) {
-				f.floor.take(j, f.place[ji], 1)
+			if f.stays(ji) {
+				f.book(ji, 1)
 				continue
 			}
 			f.close(ji, t)

@@ -1,6 +1,3 @@
-// Package policy holds the rivals: ways to make plans that others use, as pure functions of the same snapshots. For now FIFO with
-// backfill, which is what plain Slurm does, both as a maker of plans and as an offline twin that tells what would have become of a list of
-// arrivals. The daemon never acts on these; the simulator, the reports and the tests call them.
 package policy
 
 import (

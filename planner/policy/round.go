@@ -92,6 +92,7 @@ func (r *round) open(s planner.Snapshot, o Options, steady bool) {
 		r.quota = append(r.quota, q.Room)
 	}
 	r.jobs = slices.Grow(r.jobs[:0], len(s.Jobs))[:len(s.Jobs)]
+	clear(r.jobs[len(r.jobs):cap(r.jobs)]) // they would keep old snapshots alive
 	for i := range s.Jobs {
 		r.read(&r.jobs[i], &s.Jobs[i], steady)
 	}

@@ -18,7 +18,8 @@ type Config struct {
 	Ratio float64
 	// Filler is what running an SLO job now earns, as a share of what a best-effort job would (default 0.05).
 	Filler float64
-	// Stickiness multiplies the cost of a suspension of a running SLO job (default 5).
+	// Stickiness multiplies the cost of a suspension of a running SLO job (default 1: what it costs a best-effort job; what it costs in deadlines is
+	// in the chance of meeting them).
 	Stickiness float64
 	// Late is what running an SLO job past all its deadlines earns, as a share of best effort (default 0.3).
 	Late float64
@@ -39,7 +40,7 @@ func (c Config) Filled() Config {
 	for _, f := range []struct {
 		v *float64
 		d float64
-	}{{&c.Ratio, 3}, {&c.Filler, 0.05}, {&c.Stickiness, 5}, {&c.Late, 0.3}, {&c.Profile, 1},
+	}{{&c.Ratio, 3}, {&c.Filler, 0.05}, {&c.Stickiness, 1}, {&c.Late, 0.3}, {&c.Profile, 1},
 		{&c.AgeAfter, 24}, {&c.AgeSpan, 72}, {&c.ProfileAgeAfter, 1}, {&c.ProfileAgeSpan, 2}} {
 		if !(*f.v > 0) || math.IsInf(*f.v, 0) {
 			*f.v = f.d

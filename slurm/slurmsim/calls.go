@@ -19,26 +19,45 @@ func refuse(op string, kind error, code int, msg string) error {
 // State shows the whole cluster. The answer shares nothing that changes later.
 func (c *Cluster) State(_ context.Context, now time.Time) (slurm.State, error) {
 	if c.shownAt != c.version {
-		s := slurm.State{SlurmTime: second(c.changed), Release: "24.11.5", API: "v0.0.42", Cluster: "sim"}
-		for _, j := range c.sorted {
-			s.Jobs = append(s.Jobs, c.shownJob(j))
-		}
-		for _, n := range c.nodes {
-			s.Nodes = append(s.Nodes, c.shownNode(n))
-		}
-		for _, p := range c.parts {
-			s.Partitions = append(s.Partitions, c.shownPartition(p))
-		}
-		for _, r := range c.reserved {
-			if r.End.After(c.now) {
-				s.Reservations = append(s.Reservations, r)
-			}
-		}
-		c.shown, c.shownAt = s, c.version
+		c.answer()
 	}
 	s := c.shown
 	s.At = now
 	return s, nil
+}
+
+// answer makes the next answer of State. With Reuse, what has not changed since the answer that it is written over stays.
+func (c *Cluster) answer() {
+	s := slurm.State{SlurmTime: second(c.changed), Release: "24.11.5", API: "v0.0.42", Cluster: "sim"}
+	at := int64(-1)
+	if c.cfg.Reuse {
+		s.Jobs, s.Nodes, s.Partitions, at = c.spare.Jobs, c.spare.Nodes[:0], c.spare.Partitions, c.spareAt
+	}
+	n := len(s.Jobs)
+	s.Jobs = slices.Grow(s.Jobs[:0], len(c.sorted))[:len(c.sorted)]
+	for i, j := range c.sorted {
+		if at < j.changed || i >= n || s.Jobs[i].ID != j.id {
+			s.Jobs[i] = c.shownJob(j)
+		}
+	}
+	s.Nodes = slices.Grow(s.Nodes, len(c.nodes))
+	for _, n := range c.nodes {
+		s.Nodes = append(s.Nodes, c.shownNode(n))
+	}
+	if len(s.Partitions) == 0 || !c.cfg.Reuse {
+		s.Partitions = nil
+		for _, p := range c.parts {
+			s.Partitions = append(s.Partitions, c.shownPartition(p))
+		}
+	}
+	s.Reservations = nil
+	for _, r := range c.reserved {
+		if r.End.After(c.now) {
+			s.Reservations = append(s.Reservations, r)
+		}
+	}
+	c.spare, c.spareAt = c.shown, c.shownAt
+	c.shown, c.shownAt = s, c.version
 }
 
 // known finds a job for a call.
@@ -209,7 +228,7 @@ func (c *Cluster) Signal(_ context.Context, ref slurm.Ref, s slurm.Signal) error
 	case j.finished():
 		return refuse(op, slurm.ErrFinished, 2021, "Job/step already completing or completed")
 	case j.run == nil:
-		return refuse(op, slurm.ErrRefused, 2035, "Job is pending execution")
+		return refuse(op, slurm.ErrRefused, 2020, "Job is pending execution")
 	}
 	c.note(j, "signal %s", s.Name)
 	j.run.signal(c, s.Name)
@@ -227,8 +246,8 @@ func (c *Cluster) Requeue(_ context.Context, ref slurm.Ref) error {
 		return refuse(op, slurm.ErrFinished, 2021, "Job/step already completing or completed")
 	case !j.requeue:
 		return refuse(op, slurm.ErrRefused, 2037, "Requested operation is presently disabled")
-	case j.pending():
-		return refuse(op, slurm.ErrRefused, 2035, "Job is pending execution")
+	case j.pending(): // nothing changes, and that is no error
+		return nil
 	}
 	for _, other := range c.meant(ref) {
 		if other != j && other.run != nil {
@@ -239,19 +258,22 @@ func (c *Cluster) Requeue(_ context.Context, ref slurm.Ref) error {
 	return nil
 }
 
-// Rerun puts a finished job back into the queue.
+// Rerun puts a finished job back into the queue. As in Slurm it is the same call as Requeue without its guard: a running job goes back too.
 func (c *Cluster) Rerun(_ context.Context, ref slurm.Ref) error {
 	const op = "rerun job"
 	j, err := c.known(op, ref.ID)
 	switch {
 	case err != nil:
 		return err
-	case !j.finished():
-		return refuse(op, slurm.ErrRefused, 2035, "Job has not finished")
 	case j.completing:
 		return refuse(op, slurm.ErrRefused, 2021, "Job/step already completing or completed")
 	case !j.requeue:
 		return refuse(op, slurm.ErrRefused, 2037, "Requested operation is presently disabled")
+	case j.pending():
+		return nil
+	case !j.finished():
+		c.goesBack(j, "asked for")
+		return nil
 	}
 	j.state, j.reason = slurm.StatePending, ""
 	j.exit, j.sig = 0, 0

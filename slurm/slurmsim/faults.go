@@ -10,8 +10,15 @@ import (
 // SlowEpilog lets every job that ends on a node from now on stay in COMPLETING for so long (0: as usual).
 func (c *Cluster) SlowEpilog(node string, d time.Duration) { c.byNode[node].epilog = d }
 
-// FailLaunches lets the next n launches on a node fail, as a prolog that fails does: the job goes back to the queue, held by Slurm.
+// launchTakes is how long it takes until a launch is known to have failed.
+const launchTakes = 50 * time.Millisecond
+
+// FailLaunches lets the next n launches on a node fail, as a prolog that fails does: the node is drained, and the job goes back to the queue, held. Slurm 24.11 shows
+// that hold as one of its user.
 func (c *Cluster) FailLaunches(node string, n int) { c.byNode[node].failing = n }
+
+// prologError is the reason with which slurmctld drains a node.
+const prologError = "Prolog error"
 
 // launchFails ends a run that its node could not launch.
 func (c *Cluster) launchFails(j *job) bool {
@@ -21,12 +28,14 @@ func (c *Cluster) launchFails(j *job) bool {
 	}
 	n, r := j.alloc[i].node, j.run
 	n.failing--
-	c.at(c.now.Add(c.cfg.LatencyMin), func() {
+	c.at(c.now.Add(launchTakes), func() {
 		if r.over {
 			return
 		}
 		c.goesBack(j, "launch failed on "+n.Name)
-		j.held, j.reason = true, "launch_failed_requeued_held"
+		j.held, j.reason = true, "JobHeldUser"
+		n.drained, n.reason = true, prologError
+		c.version++
 		c.touch(j)
 	})
 	return true

@@ -162,7 +162,7 @@ func TestNodesThatMisbehave(t *testing.T) {
 	s.wait(10 * time.Second)
 	j := s.show(t, c)
 	got := fmt.Sprint(j.State, " ", j.Reason, " held ", j.Held, " priority ", j.Priority, " restarts ", j.Restarts)
-	if want := "PENDING launch_failed_requeued_held held true priority 0 restarts 1"; got != want {
+	if want := "PENDING JobHeldUser held true priority 0 restarts 1"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

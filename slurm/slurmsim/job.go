@@ -34,25 +34,26 @@ type job struct {
 	sub   Submission
 	first time.Time
 
-	state      slurm.BaseState
-	completing bool
-	reason     string
-	held       bool
-	base       int64 // priority without nice
-	nice, age  int64
-	restarts   int
-	requeue    bool
-	partition  string
-	req        request
-	limit      time.Duration
-	begin      time.Time // details->begin_time
-	after      slurm.JobID
-	submit     time.Time
-	start, end time.Time
-	exit, sig  int
-	requeueing bool // the run that is completing goes back to the queue
-	lastNodes  []*node
-	lastEnd    time.Time
+	state       slurm.BaseState
+	completing  bool
+	configuring bool // its nodes are waking
+	reason      string
+	held        bool
+	base        int64 // priority without nice
+	nice, age   int64
+	restarts    int
+	requeue     bool
+	partition   string
+	req         request
+	limit       time.Duration
+	begin       time.Time // details->begin_time
+	after       slurm.JobID
+	submit      time.Time
+	start, end  time.Time
+	exit, sig   int
+	requeueing  bool // the run that is completing goes back to the queue
+	lastNodes   []*node
+	lastEnd     time.Time
 
 	array   slurm.JobID // 0: a plain job
 	task    int         // of a record that is one task
@@ -63,8 +64,9 @@ type job struct {
 	saved  int64 // iteration of the last checkpoint on disk
 	queued bool
 
-	fresh bool // view is up to date
-	view  slurm.Job
+	changed int64 // the version of the last change
+	fresh   bool  // view is up to date
+	view    slurm.Job
 }
 
 // share is what a job holds on one node.
@@ -119,6 +121,9 @@ func (c *Cluster) shownJob(j *job) slurm.Job {
 	}
 	if j.completing {
 		v.Flags = append(v.Flags, slurm.FlagCompleting)
+	}
+	if j.configuring && j.run != nil {
+		v.Flags = append(v.Flags, slurm.FlagConfiguring)
 	}
 	if j.reason == "BeginTime" {
 		v.Begin = second(j.begin)

@@ -85,6 +85,9 @@ func (c *Cluster) Cancel(id slurm.JobID) {
 	case j.requeueing: // it does not come back
 		j.requeueing = false
 		c.finish(j, slurm.StateCancelled, 0, 15)
+	case j.run == nil:
+		c.finish(j, slurm.StateCancelled, 0, 0)
+		c.rouse()
 	default:
 		c.finish(j, slurm.StateCancelled, 0, 15)
 		c.completes(j)

@@ -18,9 +18,23 @@ type node struct {
 	holders            map[*job]int
 	epilog             time.Duration // how long jobs complete there, when longer than usual
 	failing            int           // launches that will fail
+	power              slurm.Power
+	resume             time.Duration // from asleep to up
+	upAt               time.Time     // of one that wakes
+
+	view slurm.Node // as it was shown last, by
+	seen nodeKey
 }
 
-func (n *node) usable() bool { return n.up && !n.drained }
+// nodeKey is what the view of a node follows from.
+type nodeKey struct {
+	gpus, cpus  int
+	up, drained bool
+	reason      string
+	power       slurm.Power
+}
+
+func (n *node) usable() bool { return n.up && !n.drained && n.power != slurm.Falling }
 
 // find is the reason why a job cannot start, with its kind.
 type verdict uint8
@@ -36,20 +50,11 @@ const (
 // place finds nodes for a job among those not in closed. It follows what was measured: required nodes are taken as they are; GPUs per node are met
 // exactly; GPUs per job are packed onto the first node, one at least left for each further node.
 func (c *Cluster) place(j *job, closed map[*node]bool) ([]share, verdict, string) {
-	part, ok := c.partition(j.partition)
-	if !ok || part.Down {
-		return nil, limited, "PartitionDown"
+	part, _ := c.partition(j.partition)
+	if why := c.limit(j); why != "" {
+		return nil, limited, why
 	}
 	q := j.req
-	if part.MaxGPUs != 0 && q.gpus() > part.MaxGPUs {
-		return nil, limited, "QOSMaxGRESPerJob"
-	}
-	if part.MaxNodes > 0 && q.nodes > part.MaxNodes {
-		return nil, limited, "PartitionNodeLimit"
-	}
-	if part.MaxTime > 0 && j.limit > part.MaxTime {
-		return nil, limited, "PartitionTimeLimit"
-	}
 	if most, ok := c.cfg.GroupGPUs[j.sub.Account]; ok && c.accountGPUs(j.sub.Account)+q.gpus() > most {
 		return nil, limited, "AssocGrpGRES"
 	}
@@ -66,8 +71,13 @@ func (c *Cluster) place(j *job, closed map[*node]bool) ([]share, verdict, string
 		return nil, impossible, "BadConstraints"
 	}
 	var open []*node
+	reserved := false
 	for _, n := range all {
-		if n.usable() && !closed[n] && n.freeGPUs > 0 && n.freeCPUs > 0 && !c.spoken(j, n) {
+		switch {
+		case !n.usable() || closed[n] || n.freeGPUs <= 0 || n.freeCPUs <= 0:
+		case c.spoken(j, n):
+			reserved = true
+		default:
 			open = append(open, n)
 		}
 	}
@@ -83,6 +93,9 @@ func (c *Cluster) place(j *job, closed map[*node]bool) ([]share, verdict, string
 			return s, fits, ""
 		}
 	}
+	if reserved {
+		return nil, nodeDown, reservedReason
+	}
 	return nil, busy, "Resources"
 }
 
@@ -97,6 +110,25 @@ func (c *Cluster) accountGPUs(account string) int {
 		}
 	}
 	return held
+}
+
+// reservedReason is Slurm's word for a job that a reservation ahead keeps off the nodes; it keeps nobody else waiting.
+const reservedReason = "ReqNodeNotAvail, Reserved for maintenance"
+
+// limit is the limit of its partition that keeps a job from starting, "" when there is none. Slurm shows it also on a job that would wait anyway.
+func (c *Cluster) limit(j *job) string {
+	part, ok := c.partition(j.partition)
+	switch {
+	case !ok || part.Down:
+		return "PartitionDown"
+	case part.MaxGPUs != 0 && j.req.gpus() > part.MaxGPUs:
+		return "QOSMaxGRESPerJob"
+	case part.MaxNodes > 0 && j.req.nodes > part.MaxNodes:
+		return "PartitionNodeLimit"
+	case part.MaxTime > 0 && (j.limit == 0 || j.limit > part.MaxTime):
+		return "PartitionTimeLimit"
+	}
+	return ""
 }
 
 func (c *Cluster) placeRequired(j *job, all []*node, closed map[*node]bool) ([]share, verdict, string) {
@@ -130,7 +162,7 @@ func (c *Cluster) placeRequired(j *job, all []*node, closed map[*node]bool) ([]s
 	}
 	for _, n := range want {
 		if c.spoken(j, n) {
-			return nil, nodeDown, "ReqNodeNotAvail, Reserved for maintenance"
+			return nil, nodeDown, reservedReason
 		}
 	}
 	for _, n := range want {
@@ -285,7 +317,11 @@ func (c *Cluster) free(j *job) {
 
 // shownNode is a node as Slurm shows it.
 func (c *Cluster) shownNode(n *node) slurm.Node {
-	v := slurm.Node{Name: n.Name, State: slurm.NodeIdle, Usable: n.usable(), Reason: n.reason, CPUs: n.CPUs, AllocCPUs: n.CPUs - n.freeCPUs, Sockets: 1,
+	key := nodeKey{n.freeGPUs, n.freeCPUs, n.up, n.drained, n.reason, n.power}
+	if c.cfg.Reuse && n.view.Name != "" && n.seen == key {
+		return n.view
+	}
+	v := slurm.Node{Name: n.Name, State: slurm.NodeIdle, Usable: n.usable() && n.power == slurm.Up, PoweredDown: n.power == slurm.Asleep, Reason: n.reason, CPUs: n.CPUs, AllocCPUs: n.CPUs - n.freeCPUs, Sockets: 1,
 		MemMB: n.MemMB, GPUs: []slurm.GPUs{{Type: "sim", Count: n.GPUs, Used: n.GPUs - n.freeGPUs}}, Features: slices.Clone(n.Features)}
 	switch {
 	case !n.up:
@@ -298,11 +334,13 @@ func (c *Cluster) shownNode(n *node) slurm.Node {
 	if n.drained {
 		v.Flags = append([]string{"DRAIN"}, v.Flags...)
 	}
+	v.Flags = append(v.Flags, powerFlags(n.power)...)
 	for _, p := range c.parts {
 		if p.has(n.Name) {
 			v.Partitions = append(v.Partitions, p.Name)
 		}
 	}
+	n.view, n.seen = v, key
 	return v
 }
 

@@ -103,6 +103,16 @@ func (c *Cluster) begins(j *job, shares []share) {
 	case b.Step != nil:
 		r.step = max(b.Step(per), time.Microsecond)
 	}
+	j.configuring = false
+	launch := func() { c.launches(j, r, shares, gpus) }
+	if !c.powersUp(j, r, launch) {
+		launch()
+	}
+}
+
+// launches starts the script of a run whose nodes are up.
+func (c *Cluster) launches(j *job, r *run, shares []share, gpus int) {
+	b := j.sub.Body
 	if j.limit > 0 {
 		c.watchLimit(r)
 	}
@@ -314,11 +324,13 @@ func (c *Cluster) finish(j *job, state slurm.BaseState, code, sig int) {
 	c.stopRun(j)
 	j.state, j.exit, j.sig, j.end = state, code, sig, c.now
 	c.tell(j, Ended, j.saved)
-	j.reason = ""
+	if len(j.alloc) > 0 || state != slurm.StateCancelled { // one that never started keeps the reason for which it waited
+		j.reason = ""
+	}
 	if state == slurm.StateFailed {
 		j.reason = "NonZeroExitCode"
 		if sig > 0 {
-			j.reason = "RaisedSignal:" + itoa(sig)
+			j.reason = "RaisedSignal"
 		}
 	}
 	c.note(j, "end %s exit %d signal %d", state, code, sig)

@@ -113,8 +113,11 @@ func (c *Cluster) schedule() {
 	closed := map[*node]bool{}
 	for _, j := range slices.Clone(c.queue) {
 		if blocked[j.partition] {
-			c.setReason(j, "Priority")
-			behind = true
+			why := c.limit(j)
+			if why == "" {
+				why, behind = "Priority", true
+			}
+			c.setReason(j, why)
 			continue
 		}
 		shares, v, why := c.place(j, closed)

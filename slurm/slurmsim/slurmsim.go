@@ -52,6 +52,8 @@ type Config struct {
 	// Quiet keeps no History; Watch, when set, is told of every Moment as it happens.
 	Quiet bool
 	Watch func(Moment)
+	// Reuse lets State write its answer over the one before the last, for a caller who keeps none for longer.
+	Reuse bool
 }
 
 // MomentKind says what a Moment is about.
@@ -152,6 +154,8 @@ type Cluster struct {
 	version  int64 // of everything that State shows
 	shownAt  int64
 	shown    slurm.State
+	spare    slurm.State // the one before, to be written over
+	spareAt  int64
 	reports  []progress.JobReport
 	history  []Event
 	finished int
@@ -326,6 +330,7 @@ func (c *Cluster) Iteration(id slurm.JobID) int64 {
 func (c *Cluster) touch(j *job) {
 	j.fresh = false
 	c.version++
+	j.changed = c.version
 	c.changed = c.now
 }
 

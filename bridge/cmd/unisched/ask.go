@@ -194,11 +194,12 @@ func (a *app) jobCommand() *cobra.Command {
 		Use: "job ID", Short: "One job in short", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeJobs,
 		Example: "  unisched job 1234\n  unisched job 1234 -o json",
 		RunE: do(func(cmd *cobra.Command, args []string) error {
-			return one(a, cmd, args[0], control.PathJob, "", func(d control.Job) error {
-				if a.output == "table" {
-					a.job(d.Job)
-				}
-				return atRisk(d.Job)
+			if a.output == "json" {
+				return one(a, cmd, args[0], control.PathJob, "", func(d control.Job) error { return atRisk(d.Job) })
+			}
+			return one(a, cmd, args[0], control.PathExplain, "", func(x ask.Explanation) error {
+				a.job(x)
+				return atRisk(x.Job)
 			})
 		}),
 	}

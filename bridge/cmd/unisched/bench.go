@@ -25,16 +25,19 @@ func (a *app) benchPlanCommand() *cobra.Command {
 	limit := time.Duration(0)
 	c := &cobra.Command{
 		Use: "plan", Short: "Plan one synthetic cluster and say how long it took and what it is worth", Args: cobra.NoArgs,
-		Long: "Makes a synthetic cluster at 85-95 % load from the seed, plans it once as the daemon would (solver process started anew), and plays the\n" +
+		Long: "Makes a synthetic cluster at 85-95 % load from the seed, plans it once as the daemon would (a solver process for every solve), and plays the\n" +
 			"plan out to the end. greedy is the best plain list scheduler (EDF, LLF, SRSF) on the same cluster, greedy_candidates the best plan\n" +
 			"of ours without the solver.",
 		RunE: do(func(cmd *cobra.Command, _ []string) error {
+			if sp.GPUs < 8 || sp.Jobs < 0 {
+				return coded{exitUsage, fmt.Errorf("--gpus %d --jobs %d: want 8 GPUs or more, and no less than 0 jobs", sp.GPUs, sp.Jobs)}
+			}
 			s, err := sp.Snapshot()
 			if err != nil {
 				return coded{exitUsage, err}
 			}
 			// A first, tiny solve pays for what only a cold process pays.
-			solve := highs.New(highs.Options{})
+			solve := highs.New(highs.Options{Once: true})
 			warm := &milp.Model{}
 			warm.AddCol(1, 0, 1, true)
 			if _, err := solve(cmd.Context(), warm, milp.Limits{}); err != nil {
@@ -55,7 +58,7 @@ func (a *app) benchPlanCommand() *cobra.Command {
 	f.StringVar(&sp.Mix, "mix", sp.Mix, "strict, mix1 (70 % strict, 30 % best effort) or mix2 (30 % strict, 60 % soft, 10 % best effort)")
 	f.StringVar(&sp.Shape, "shape", sp.Shape, "GPU counts: philly or helios")
 	f.Uint64Var(&sp.Seed, "seed", sp.Seed, "seed of the instance")
-	f.DurationVar(&limit, "solver-limit", 0, "time limit of one solve (default 1s, 2.5s beyond 1,500 jobs)")
+	f.DurationVar(&limit, "solver-limit", 0, "time limit of one solve (default 2s, 2.5s beyond 1,500 jobs)")
 	return c
 }
 

@@ -137,6 +137,9 @@ func (a *app) evalSpeedCommand(d *evalData) *cobra.Command {
 			if opt.Format == "iteration-times" {
 				standard = filepath.Join("throughput", "v100_ib_iteration_times.csv")
 			}
+			if opt.Format != "pollux" && opt.Format != "iteration-times" {
+				return coded{exitUsage, fmt.Errorf("--format %q is neither pollux nor iteration-times", opt.Format)}
+			}
 			if opt.NodeGPUs < 1 || opt.NodeGPUs > 1024 {
 				return coded{exitUsage, fmt.Errorf("--node-gpus %d is not within 1..1024", opt.NodeGPUs)}
 			}
@@ -215,6 +218,9 @@ func (a *app) evalCurvesCommand(d *evalData) *cobra.Command {
 					return coded{exitUsage, fmt.Errorf("--milestones: %v is no epoch", m)}
 				}
 				opt.Milestones = append(opt.Milestones, int(m))
+			}
+			if opt.Format != "pollux" && opt.Format != "mlperf" && opt.Format != "steploss" {
+				return coded{exitUsage, fmt.Errorf("--format %q is none of pollux, mlperf, steploss", opt.Format)}
 			}
 			standard := filepath.Join("curves", "pollux")
 			if opt.Format == "mlperf" {

@@ -17,12 +17,15 @@ func (a *app) title(j bridge.JobView) {
 	fmt.Fprintln(a.out, cut(clean(fmt.Sprintf("Job %s %q of %s, %s, run %d", j.Ref, j.Name, j.User, cmp.Or(string(j.Class), "not managed"), j.Restart), false), width))
 }
 
-func (a *app) job(j bridge.JobView) {
+// job is a job in short.
+func (a *app) job(x ask.Explanation) {
+	j := x.Job
 	a.title(j)
-	item(a.out, "Slurm", "%s", ask.SlurmSays(&j))
+	item(a.out, "In short", "%s", x.Verdict)
+	item(a.out, "Slurm says", "%s", x.Slurm)
 	item(a.out, "UniSched", "%s", a.phase(j))
 	item(a.out, "Lease", "%s", a.lease(j))
-	a.outlook(j)
+	a.expected(x)
 	item(a.out, "Progress", "%s", progress(j))
 }
 
@@ -182,7 +185,7 @@ func (a *app) leases(leases []ask.Lease) {
 func (a *app) short(t time.Time) string { return t.In(a.zone).Format("01-02 15:04:05") }
 
 // maxEventsShown bounds the events of one explanation.
-const maxEventsShown = 20
+const maxEventsShown = 40
 
 // happened lists what was done, and how the journal and the log name it.
 func (a *app) happened(events []ask.Audit) {
@@ -201,7 +204,12 @@ func (a *app) happened(events []ask.Audit) {
 		}
 		item(a.out, label(i == 0 && n <= 0, "Happened"), "%s", s)
 	}
-	item(a.out, "Audit ids", "job.run@time, the last is %s; all of them: -o json", events[len(events)-1].ID)
+	for i := len(events) - 1; i >= 0; i-- {
+		if events[i].Action != "" {
+			item(a.out, "Audit", "the last action is %s in the journal and the log; all ids: -o json", events[i].Action)
+			return
+		}
+	}
 }
 
 func (a *app) phase(j bridge.JobView) string {
@@ -231,35 +239,6 @@ func (a *app) lease(j bridge.JobView) string {
 		return fmt.Sprintf("none; start expected by %s, rank %d", a.moment(j.Target.StartBy), j.Target.Rank)
 	}
 	return "none, and none within the plan's horizon"
-}
-
-// outlook is what is expected: finish, deadlines, laxity.
-func (a *app) outlook(j bridge.JobView) {
-	switch {
-	case !j.Ended.IsZero():
-		item(a.out, "Ended", "%s, %s", a.moment(j.Ended), j.Exit)
-	case !j.ForecastHigh.IsZero():
-		item(a.out, "Forecast", "ends %s; 80 %%: in %s to %s", a.moment(j.Forecast), a.ahead(j.ForecastLow), a.ahead(j.ForecastHigh))
-	case !j.Forecast.IsZero():
-		item(a.out, "Forecast", "ends %s", a.moment(j.Forecast))
-	case j.Phase.Ours():
-		item(a.out, "Forecast", "none: its end is not within the plan's horizon")
-	}
-	for i, t := range j.Tiers {
-		s := fmt.Sprintf("%s, worth %g", a.moment(t.At), t.Value)
-		if j.Met != nil && *j.Met == i {
-			s += ", met"
-		} else if j.Phase.Ours() && j.Target.Decision != "" && j.Target.Tier == i {
-			s += ", the one counted on"
-		}
-		item(a.out, label(i == 0, "Deadline"), "%s", s)
-	}
-	if len(j.Tiers) > 0 && j.Phase.Ours() {
-		item(a.out, "Laxity", "%s", span(j.Laxity))
-	}
-	if r := risk(j); r != "" {
-		item(a.out, "At risk", "%s", r)
-	}
 }
 
 func label(first bool, text string) string {

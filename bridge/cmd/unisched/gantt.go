@@ -31,20 +31,27 @@ func (a *app) ganttCommand() *cobra.Command {
 	var f ganttFlags
 	c := &cobra.Command{
 		Use: "gantt", Short: "Who holds which GPUs: past, now and planned", Args: cobra.NoArgs,
-		Long: "Draws the leases of the last hour and what the plan foresees, as wide as the terminal. --by job: one row a job, with its deadline (!). --by node: one row a node,\n" +
+		Long: "Draws the leases of the last units and what the plan foresees, as wide as the terminal. --by job: one row a job, with its deadline (!). --by node: one row a node,\n" +
 			"with the number of GPUs held. `watch unisched gantt` keeps it up to date. Colours only on a terminal, and not with NO_COLOR set.",
 		Example: "  unisched gantt\n  unisched gantt --by node --past 6h\n  unisched gantt --user anna --ahead 4h\n  watch -n 10 unisched gantt",
 		RunE: do(func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case f.by != "job" && f.by != "node":
 				return coded{exitUsage, fmt.Errorf("--by %s: want job or node", f.by)}
-			case f.past < 0 || f.ahead < 0 || f.past+f.ahead < time.Minute || f.past+f.ahead > 30*24*time.Hour:
+			case f.past < 0 || f.ahead < 0 || f.past+f.ahead > 30*24*time.Hour || (cmd.Flags().Changed("past") && cmd.Flags().Changed("ahead") && f.past+f.ahead < time.Minute):
 				return coded{exitUsage, fmt.Errorf("--past %v and --ahead %v: want a minute to 30 days together", f.past, f.ahead)}
 			case f.width != 0 && (f.width < 40 || f.width > 1000):
 				return coded{exitUsage, fmt.Errorf("--width %d is not within 40..1000", f.width)}
 			}
 			return a.show(cmd, control.PathBoard, func(raw []byte) error {
 				b, err := decode[control.Board](raw)
+				unit := planner.Seconds(max(b.UnitS, 1))
+				if !cmd.Flags().Changed("past") {
+					f.past = 12 * unit
+				}
+				if !cmd.Flags().Changed("ahead") {
+					f.ahead = 24 * unit
+				}
 				if err == nil && a.output == "table" {
 					a.gantt(b, f)
 				}
@@ -54,8 +61,8 @@ func (a *app) ganttCommand() *cobra.Command {
 	}
 	fs := c.Flags()
 	fs.StringVar(&f.by, "by", "job", "rows: job or node")
-	fs.DurationVar(&f.past, "past", time.Hour, "how far back")
-	fs.DurationVar(&f.ahead, "ahead", 2*time.Hour, "how far ahead; the plan reaches 24 units")
+	fs.DurationVar(&f.past, "past", 0, "how far back (default: 12 units)")
+	fs.DurationVar(&f.ahead, "ahead", 0, "how far ahead (default: the 24 units that the plan reaches)")
 	fs.IntVar(&f.width, "width", 0, "columns (default: the terminal's, else 80)")
 	fs.BoolVarP(&f.all, "all", "a", false, "also jobs that have ended in the time shown")
 	fs.StringVar(&f.user, "user", "", "only this user's jobs")

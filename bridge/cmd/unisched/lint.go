@@ -121,11 +121,23 @@ func (a *app) lint(s script) error {
 		}
 	} else {
 		a.verdict(doc, w)
+		if h := advice(w); err == nil && h != "" {
+			fmt.Fprintln(a.err, h)
+		}
 	}
 	if doc.Verdict == "bad" {
 		return coded{exitError, nil}
 	}
 	return nil
+}
+
+// advice tells of a wish that is valid and probably not what its user means.
+func advice(w comment.Wish) string {
+	if len(w.GPUs) > 1 && w.Batch == comment.LocalBatch && w.Stop.Kind == "iters" {
+		return "note: with batch=local more GPUs do not end a declared number of iterations sooner, so the job will run on few;\n" +
+			"      say batch=global if the batch over all GPUs stays the same when their number changes"
+	}
+	return ""
 }
 
 func judge(s script, w comment.Wish, err error) lintDoc {

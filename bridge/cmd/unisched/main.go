@@ -78,13 +78,16 @@ func (c coded) Unwrap() error { return c.err }
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
 	c, ok := errors.AsType[coded](err)
 	if !ok { // what cobra itself found wrong: flags, arguments, names of commands
-		c = coded{exitUsage, fmt.Errorf("%w\nTry: unisched --help", err)}
+		c = coded{exitUsage, err}
+	}
+	if todo := a.next(cmd, c); c.err != nil && todo != "" {
+		c.err = fmt.Errorf("%w\n%s", c.err, todo)
 	}
 	if c.err != nil {
 		fmt.Fprintf(a.err, "unisched: %s\n", clean(c.err.Error(), true))
@@ -103,8 +106,8 @@ func (a *app) root() *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if a.output != "table" && a.output != "json" {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if a.output != "table" && a.output != "json" && (a.output != "csv" || cmd.Annotations[withCSV] == "") {
 				return fmt.Errorf("-o %s: want table or json", a.output)
 			}
 			return nil
@@ -117,10 +120,37 @@ func (a *app) root() *cobra.Command {
 	f.StringVarP(&a.output, "output", "o", "table", "table or json")
 	f.StringVar(&a.config, "config", "", "configuration `file` (default $UNISCHED_CONFIG, else "+siteconfig.DefaultPath+")")
 	f.StringVar(&a.socket, "socket", "", "control socket of the daemon (default $UNISCHED_SOCKET, else the configuration's)")
-	root.AddCommand(a.statusCommand(), a.jobsCommand(), a.jobCommand(), a.explainCommand(), a.whatIfCommand(), a.planCommand(), a.ganttCommand(), a.manCommand(), a.lintCommand(),
-		a.parseCommand(), a.releaseCommand(), a.orderCommand(bridge.OrderPause), a.orderCommand(bridge.OrderResume), a.stageCommand(),
-		a.checkCommand(), a.configCommand(), a.evalCommand(), a.reportCommand(), a.benchCommand(), a.simCommand(), a.replayCommand(),
-		a.eventsCommand(), a.debugCommand(), a.versionCommand(), a.manCommand())
+	root.AddCommand(
+		a.statusCommand(),
+		a.jobsCommand(),
+		a.jobCommand(),
+		a.explainCommand(),
+		a.whatIfCommand(),
+		a.planCommand(),
+		a.ganttCommand(),
+		a.manCommand(),
+		a.lintCommand(),
+		a.parseCommand(),
+		a.releaseCommand(),
+		a.orderCommand(bridge.OrderPause),
+		a.orderCommand(bridge.OrderResume),
+		a.stageCommand(),
+		a.checkCommand(),
+		a.configCommand(),
+		a.evalCommand(),
+		a.reportCommand(),
+		a.postmortemCommand(),
+		a.assessCommand(),
+		a.benchCommand(),
+		a.simCommand(),
+		a.replayCommand(),
+		a.eventsCommand(),
+		a.debugCommand(),
+		a.versionCommand(),
+	)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	exemplify(root)
 	return root
 }
 

@@ -23,6 +23,7 @@ import (
 	"unisched/bridge/events"
 	"unisched/bridge/siteconfig"
 	"unisched/planner"
+	"unisched/planner/milp/highs"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output in testdata")
@@ -50,6 +51,7 @@ func (cannedPolicy) Plan(_ context.Context, s planner.Snapshot) planner.Plan {
 }
 
 func TestMain(m *testing.M) {
+	highs.MaybeChild()
 	testscript.Main(m, map[string]func(){
 		"unisched": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

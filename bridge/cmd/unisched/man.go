@@ -47,6 +47,13 @@ func commands(b *strings.Builder, parent *cobra.Command) {
 		}
 		paragraphs(b, text)
 		flags(b, c.NonInheritedFlags())
+		if c.Example != "" {
+			fmt.Fprintf(b, ".PP\nFor example:\n.nf\n")
+			for line := range strings.Lines(c.Example) {
+				b.WriteString(roff(strings.TrimSpace(line)) + "\n")
+			}
+			b.WriteString(".fi\n")
+		}
 	}
 }
 

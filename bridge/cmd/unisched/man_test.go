@@ -15,7 +15,7 @@ func TestManPage(t *testing.T) {
 	}
 	page := b.String()
 	for _, want := range []string{".SH NAME\nunisched \\- deadline\\-aware", ".SS unisched check [flags]\n", ".SS unisched config validate [FILE]", "\\-\\-fix\\-snippets FILE\n",
-		"First.\n\\&.so /etc/passwd\n.PP\n\\&'Third' \\efB\\-x\n", "\"1.2\\-3\""} {
+		"First.\n\\&.so /etc/passwd\n.PP\n\\&'Third' \\efB\\-x\n", "\"1.2\\-3\"", "For example:\n.nf\nunisched lint 'unisched:", "\nunisched lint \\-\\-file train.sh\n.fi\n"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -59,7 +60,10 @@ func (a *app) dryRun(cmd *cobra.Command, file string, why bool, job planner.JobI
 		return err
 	}
 	if s.Now.IsZero() || s.Unit <= 0 {
-		return fmt.Errorf("the snapshot is empty: the daemon has made no plan yet; try again after its first round")
+		if file != "" {
+			return fmt.Errorf("snapshot is empty: %s is no round of state_dir/rounds, and no snapshot as the daemon's /v1/snapshot gives it", file)
+		}
+		return errors.New("the snapshot is empty: the daemon has made no plan yet; try again after its first round")
 	}
 	p := a.policy(site, a.now).Plan(cmd.Context(), s)
 	if why {
@@ -91,7 +95,7 @@ func (a *app) snapshot(cmd *cobra.Command, file string) (planner.Snapshot, error
 		Round *planner.Snapshot `json:"snapshot"` // of a stored round
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return planner.Snapshot{}, fmt.Errorf("snapshot %s: %w", file, err)
+		return planner.Snapshot{}, fmt.Errorf("snapshot %s: %w: want a round of state_dir/rounds, or a bare snapshot", file, err)
 	}
 	if s.Round != nil {
 		return *s.Round, nil

@@ -77,6 +77,7 @@ func TestReasons(t *testing.T) {
 		{"no-hole", ask.CauseNoHole, wait(planner.ReasonNoHole, "12 GPUs are free, but not where and how it can use them")},
 		{"outbid-slo", ask.CauseSLO, wait(planner.ReasonOutbid, "jobs that earn more now hold the GPUs")},
 		{"budget", ask.CauseBudget, wait(planner.ReasonBudget, "no more than 2 jobs may be stopped in this round")},
+		{"quota", ask.CauseQuota, wait(planner.ReasonQuota, "account lab holds 8 of the 8 GPUs that it may hold at once")},
 		{"comment", ask.CauseComment, func(_ *bridge.View, j *bridge.JobView) {
 			*j = bridge.JobView{ID: 20, Ref: "20", Name: "train", User: "anna", Phase: bridge.Unmanaged, GPUs: 8, SlurmState: "PENDING", SlurmReason: "Resources", Why: "comment: byte 9: clas: unknown key; did you mean class?"}
 		}},

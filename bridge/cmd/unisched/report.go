@@ -16,7 +16,7 @@ import (
 func (a *app) reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "report", Short: "How well the daemon has done", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return errors.New("report: want forecast") },
+		RunE: func(*cobra.Command, []string) error { return errors.New("report: want slo or forecast") },
 	}
 	var since string
 	f := &cobra.Command{
@@ -42,7 +42,7 @@ func (a *app) reportCommand() *cobra.Command {
 		}),
 	}
 	f.Flags().StringVar(&since, "since", "", "only jobs that ended since: an RFC 3339 `time`, or how long ago (36h, 7d); default: all that the daemon remembers")
-	c.AddCommand(f)
+	c.AddCommand(a.sloCommand(), f)
 	return c
 }
 

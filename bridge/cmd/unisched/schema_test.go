@@ -13,8 +13,10 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"unisched/bridge/account"
 	"unisched/bridge/ask"
 	"unisched/bridge/control"
+	"unisched/bridge/postmortem"
 	"unisched/estimator"
 	"unisched/planner"
 )
@@ -37,6 +39,11 @@ var documents = []struct {
 	{"plan-diff", "unisched plan diff; GET /v1/plandiff", planner.PlanDiff{}},
 	{"snapshot", "GET /v1/snapshot; what unisched plan --snapshot reads", planner.Snapshot{}},
 	{"forecast", "unisched report forecast; GET /v1/forecast", estimator.ForecastReport{}},
+	{"slo", "unisched report slo", account.Report{}},
+	{"ended", "GET /v1/ended; the lines of state_dir/ended are its jobs", account.Document{}},
+	{"postmortem", "unisched postmortem JOB", postmortem.Report{}},
+	{"worst", "unisched postmortem --worst; the files of state_dir/postmortem", worstDoc{}},
+	{"assess", "unisched assess", assessDoc{}},
 	{"board", "unisched gantt; GET /v1/board", control.Board{}},
 	{"history", "GET /v1/history/ID", control.History{}},
 	{"result", "the answer to an order: unisched pause, resume, release", control.Result{}},

@@ -141,12 +141,16 @@ func (f simFlags) check() error {
 		return simUsage("--estimates %q: only chronus", f.estimates)
 	case !(f.noise >= 0 && f.noise <= 1):
 		return simUsage("--noise %v is not within 0..1", f.noise)
-	case f.profileGPUs != 0 && f.profileGPUs != 2:
-		return simUsage("--profile-gpus %d: only 0 and 2", f.profileGPUs)
+	case !slices.Contains([]int{0, 1, 2, 4, 8}, f.profileGPUs):
+		return simUsage("--profile-gpus %d: only 0, 1, 2, 4 and 8", f.profileGPUs)
 	case f.shadow != "" && len(f.policies) != 1:
 		return simUsage("--shadow: one daemon looks, with one policy")
 	case len(f.policies) == 0:
 		return simUsage("--policy is empty")
+	case !slices.Contains(trace.Formats(), f.format):
+		return simUsage("--format %q is none of %s", f.format, strings.Join(trace.Formats(), ", "))
+	case !slices.Contains(trace.Workloads(), f.workload):
+		return simUsage("--workload %q is none of %s", f.workload, strings.Join(trace.Workloads(), ", "))
 	}
 	for _, x := range f.ablate {
 		if !slices.Contains(ablations, x) {
@@ -251,7 +255,7 @@ func (a *app) simTrace(f simFlags) (trace.Trace, error) {
 
 // simConfig is the simulated site.
 func (a *app) simConfig(f simFlags, t trace.Trace) (sim.Config, error) {
-	c := sim.Config{Nodes: f.nodes, GPUsPerNode: f.perNode, Unit: f.unit, SLOUnits: f.sloUnits, Seed: f.seed, Noise: f.noise, Profile: 5 * time.Minute,
+	c := sim.Config{Nodes: f.nodes, GPUsPerNode: f.perNode, Unit: f.unit, SLOUnits: f.sloUnits, Seed: f.seed, Noise: f.noise, Profile: 5 * time.Minute, ProfileGPUs: f.profileGPUs,
 		Requeue: f.requeue, Speeds: sim.Published(), Clock: a.now}
 	if slices.ContainsFunc(t.Jobs, func(j trace.Job) bool { return len(j.Counts) > 1 }) {
 		rows, err := a.strongRows(f, c.Speeds.Models())

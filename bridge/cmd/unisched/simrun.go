@@ -32,6 +32,9 @@ func simPolicies() []string { return append([]string{"unisched"}, policy.Names()
 func (f simFlags) simPolicy(name string) (bridge.Policy, error) {
 	// Nodes are what bounds a solve; the clock only stops a solver that has gone astray.
 	limits := milp.Limits{Nodes: max(int(500*f.solverLimit.Seconds()), 1), Time: 20 * f.solverLimit}
+	if p, ok := reservedPolicy(name); ok {
+		return p, nil
+	}
 	if name != "unisched" {
 		o := policy.Options{Solve: highs.New(highs.Options{}), Limits: limits, ChronusEstimates: f.estimates == "chronus", ChronusReplace: f.overhead == "chronus",
 			ChronusLease: f.chronusLease()}
@@ -73,6 +76,9 @@ func (a *app) simAll(ctx context.Context, f simFlags, cfg sim.Config, jobs []tra
 			defer func() { <-slots }()
 			c := cfg
 			c.Progress = bar.of(i)
+			if name == "unisched" && f.estimates == "chronus" { // the rivals apply the rule themselves
+				c.Lenses = append(slices.Clone(c.Lenses), sim.ChronusEstimates)
+			}
 			p, err := f.simPolicy(name)
 			if err != nil {
 				errs[i] = err

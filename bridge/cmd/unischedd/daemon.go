@@ -25,7 +25,6 @@ import (
 	"unisched/planner/lease"
 	"unisched/planner/milp"
 	"unisched/planner/milp/highs"
-	"unisched/slurm"
 )
 
 // serve wires the daemon and runs it until ctx ends.
@@ -59,7 +58,7 @@ func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once b
 	defer w.close()
 	options := site.Slurm.Options()
 	options.Begin = w.request
-	cluster, err := slurm.New(options)
+	cluster, err := newCluster(options)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,10 +22,12 @@ import (
 	"unisched/bridge/journal"
 	"unisched/bridge/siteconfig"
 	"unisched/planner/milp/highs"
+	"unisched/slurm/slurmtest"
 )
 
 func TestMain(m *testing.M) {
 	highs.MaybeChild()
+	slurmtest.MaybeServe()
 	os.Exit(m.Run())
 }
 
@@ -61,7 +64,7 @@ func TestDaemonWithoutSlurm(t *testing.T) {
 	for ctx.Err() == nil && v.Cycle < 2 { // the test's own timeout bounds this
 		v, _ = client.Status(ctx)
 	}
-	if v.Trouble == "" || asked.Load() < 2 {
+	if !strings.Contains(v.Trouble, "503") || asked.Load() < 1 { // it is left alone for a while
 		t.Errorf("trouble %q, slurmrestd asked %d times", v.Trouble, asked.Load())
 	}
 	// A cycle by hand is refused meanwhile: by the journal, before it touches anything.
@@ -146,5 +149,22 @@ func TestRealMain(t *testing.T) {
 		if code := realMain(t.Context(), tt.args, &stderr); code != tt.code || !strings.Contains(stderr.String(), tt.says) {
 			t.Errorf("%v: exit code %d, %s", tt.args, code, stderr.String())
 		}
+	}
+}
+
+// An address of the page that somebody has already is said at once, and everything that was open is closed.
+func TestPageAddressTaken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := site(t, "http://127.0.0.1:1")
+	s.Web.Listen = l.Addr().String()
+	if err := serve(t.Context(), s, zerolog.Nop(), false); err == nil || !strings.Contains(err.Error(), "web.listen") {
+		t.Errorf("%v", err)
+	}
+	if _, err := (control.Client{Path: s.Daemon.ControlSocket}).Status(t.Context()); !errors.Is(err, control.ErrDown) {
+		t.Errorf("the control socket: %v", err)
 	}
 }

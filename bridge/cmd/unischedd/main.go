@@ -53,7 +53,7 @@ func realMain(ctx context.Context, args []string, stderr io.Writer) int {
 	}
 	site, _, err := siteconfig.Load(*config)
 	if err != nil {
-		fmt.Fprintf(stderr, "unischedd: the configuration cannot be used:\n%v\n", err)
+		fmt.Fprintf(stderr, "unischedd: the configuration cannot be used:\n%v\nAll faults at once: unisched config validate %s\n", err, *config)
 		return 1
 	}
 	log, closeLog := newLog(stderr, site.Daemon.LogLevel)

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"unisched/bridge"
+	"unisched/bridge/account"
 	"unisched/bridge/events"
 	"unisched/bridge/metrics"
 	"unisched/bridge/news"
@@ -29,7 +30,8 @@ type watch struct {
 	pulse   *pulse
 	system  *systemd
 	sender  *notify.Sender
-	store   *events.Store // nil: it cannot be written
+	store   *events.Store  // nil: it cannot be written
+	ended   *account.Store // nil: it cannot be written
 	news    *news.Watcher
 	pending []events.Event
 	stands  map[string]bool // partitions whose standstill was told
@@ -58,12 +60,19 @@ func newWatch(site siteconfig.Site, log zerolog.Logger, system *systemd) *watch 
 	if w.store, err = events.Open(filepath.Join(site.Daemon.StateDir, "events")); err != nil {
 		log.Error().Err(err).Msg("events are not kept")
 	}
+	if w.ended, err = account.Open(filepath.Join(site.Daemon.StateDir, account.Folder)); err != nil {
+		log.Error().Err(err).Msg("what becomes of jobs is not kept")
+		w.ended = nil
+	}
 	return w
 }
 
 func (w *watch) close() {
 	if w.store != nil {
 		w.store.Close()
+	}
+	if w.ended != nil {
+		w.ended.Close()
 	}
 }
 
@@ -105,6 +114,7 @@ func (w *watch) done(began time.Time, err error) {
 		}
 	}
 	w.keep()
+	w.keepEnded(v)
 	if v != nil {
 		w.standstills(v)
 		w.system.say(statusLine(v, err))
@@ -142,6 +152,16 @@ func (w *watch) keep() {
 		w.log.Warn().Str("error", trouble).Msg("events are not written")
 	}
 	w.trouble = trouble
+}
+
+// keepEnded writes down what became of the jobs that have ended.
+func (w *watch) keepEnded(v *bridge.View) {
+	if w.ended == nil {
+		return
+	}
+	if err := w.ended.Keep(v); err != nil {
+		w.log.Warn().Err(err).Msg("what became of a job could not be written down")
+	}
 }
 
 // standstills offers a notice for each partition in which preemption has just stopped.
@@ -184,6 +204,9 @@ func (w *watch) mounts() map[string]http.Handler {
 	m := map[string]http.Handler{"/metrics": w.met.Handler()}
 	if w.store != nil {
 		m[events.Path] = w.store.Handler()
+	}
+	if w.ended != nil {
+		m[account.Path] = account.Handler(filepath.Join(w.site.Daemon.StateDir, account.Folder))
 	}
 	if w.listener != nil {
 		m[nodes.PathRoll] = w.listener.RollHandler()

@@ -74,7 +74,7 @@ class Chart {
     if (board !== this.board) this.rows = layout(board);
     this.board = board; this.jobs = jobs;
     this.shown = this.hooks.filtered() ? this.rows.filter(r => r.rects.some(q => q.lease.job && this.hooks.match(q.lease.job))) : this.rows; // a filter leaves the nodes with something to see
-    if (first) { this.t0 = board.now - 90 * MIN; this.t1 = board.now + 120 * MIN; }
+    if (first) this.home();
     else if (this.follow) { const d = board.now - this.was; this.t0 += d; this.t1 += d; }
     this.was = board.now; this.later();
   }
@@ -82,12 +82,13 @@ class Chart {
   x(t) { return this.gutter + (t - this.t0) / (this.t1 - this.t0) * (this.w - this.gutter); }
   t(x) { return this.t0 + (x - this.gutter) / (this.w - this.gutter) * (this.t1 - this.t0); }
   zoom(f, x) {
-    const at = x === undefined ? this.board.now : this.t(x), d = Math.min(Math.max((this.t1 - this.t0) * f, 5 * MIN), 8 * DAY);
+    const at = x === undefined ? this.board.now : this.t(x), d = Math.min(Math.max((this.t1 - this.t0) * f, MIN), 8 * DAY);
     const k = d / (this.t1 - this.t0);
     this.t0 = at - (at - this.t0) * k; this.t1 = this.t0 + d; this.later();
   }
   pan(dt) { this.t0 += dt; this.t1 += dt; this.follow = this.t0 < this.board.now && this.t1 > this.board.now; this.later(); }
-  home() { const now = this.board.now; this.t0 = now - 90 * MIN; this.t1 = now + 120 * MIN; this.follow = true; this.top = 0; this.later(); }
+  home() { const now = this.board.now, unit = (this.board.unit_s || 300) * 1000; this.t0 = now - 18 * unit; this.t1 = now + 24 * unit; // as far as the plan reaches
+    this.follow = true; this.top = 0; this.later(); }
   scroll(dy) { this.top = Math.max(0, Math.min(this.top + dy, Math.max(0, this.total() - (this.h - 24)))); this.later(); }
   laneHeight() {
     let lanes = 0; for (const r of this.shown) lanes += r.ends.length;

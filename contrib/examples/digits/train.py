@@ -232,7 +232,13 @@ def main(argv=None):
                 break
         run.wait(pace - (time.monotonic() - begin))
         if run.should_checkpoint:
-            run.save(net.save)
+            try:
+                safe = run.save(net.save)
+            except SystemExit:  # it was asked for, and is on disk
+                print("checkpoint iter=%d" % it, flush=True)
+                raise
+            if safe:
+                print("checkpoint iter=%d" % it, flush=True)
     print("end iter=%d val_acc=%.4f weights=%s" % (run.iter, values.get("val_acc", math.nan), net.digest()), flush=True)
 
 

@@ -91,7 +91,7 @@ func (s *sidecar) flags() (argv []string, code int) {
 		*exit, _ = strconv.Atoi(envOr(s.getenv, "UNISCHED_EXIT", "99"))
 	}
 	if *exit < 1 || *exit > 255 || (*forward != "group" && *forward != "child" && *forward != "tree") || fl.NArg() == 0 {
-		s.warn("run: want a code of 1 to 255, --forward group, child or tree, and a command")
+		s.warn("run: want a command, --exit 1 to 255 and --forward group, child or tree; for example: unisched-node run --signal USR1 -- python3 train.py")
 		return nil, exitUsage
 	}
 	s.exit, s.forward = *exit, *forward

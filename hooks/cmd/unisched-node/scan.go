@@ -40,7 +40,7 @@ func (k runKey) less(o runKey) bool {
 type jobDir struct {
 	node, name string
 	job        int64
-	uid        uint32
+	uid, gid   uint32
 	ended      time.Time // when epilog marked it, zero while it has not
 	written    time.Time // newest change of the directory, its runs and their progress files
 	restarts   []int     // ascending, at most maxRunsPerJob
@@ -115,7 +115,7 @@ func scanJob(nodeDir *os.File, name string) (jobDir, bool) {
 	if err != nil {
 		return jobDir{}, false
 	}
-	j := jobDir{uid: st.Uid, written: mtime(st)}
+	j := jobDir{uid: st.Uid, gid: st.Gid, written: mtime(st)}
 	entries, _ := d.ReadDir(maxDirEntries)
 	for _, e := range entries {
 		digits, ok := strings.CutPrefix(e.Name(), runPrefix)
@@ -150,10 +150,10 @@ func lastWrite(jobDir *os.File, run string) time.Time {
 	return t
 }
 
-// openRun opens a run's directory again for reading its file. Nothing is kept open between rounds.
-func openRun(base string, k runKey) (*os.File, error) {
+// openJob opens a job's directory again. Nothing is kept open between rounds.
+func openJob(base string, k runKey) (*os.File, error) {
 	dir, err := os.Open(base)
-	for _, name := range []string{k.node, strconv.FormatInt(k.job, 10), runPrefix + strconv.Itoa(k.restart)} {
+	for _, name := range []string{k.node, strconv.FormatInt(k.job, 10)} {
 		if err != nil {
 			return nil, err
 		}

@@ -37,7 +37,7 @@ type sender struct {
 func newSender(address, keyFile, caFile string) (*sender, error) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, fmt.Errorf("url %q: want http://host:port or https://host:port", address)
+		return nil, fmt.Errorf("url %q: want the daemon's http://host:port or https://host:port, in UNISCHED_URL of /etc/unisched/node.env", address)
 	}
 	tr := &http.Transport{Proxy: nil, MaxIdleConns: 1, IdleConnTimeout: 90 * time.Second} // nodes talk to the daemon directly
 	if caFile != "" {

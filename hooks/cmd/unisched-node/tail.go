@@ -14,8 +14,6 @@ import (
 // Bounds on what one run may make the watcher read and send.
 const (
 	chunkBytes = 256 << 10 // read of one file for one report
-	floodBytes = 4 << 20   // unread bytes beyond which plain lines are thinned out
-	floodChunk = 1 << 20   // read of one file for one report while it floods
 	batchBytes = 256 << 10 // of one run's lines in one report, so that several runs fit
 )
 
@@ -34,14 +32,18 @@ type position struct {
 type batch struct {
 	lines   []json.RawMessage
 	dropped int
+	skipped int64 // bytes that nobody looked at
 	next    position
 	more    bool // the file holds more
 }
 
-func (b batch) empty() bool { return len(b.lines) == 0 && b.dropped == 0 }
+func (b batch) empty() bool { return len(b.lines) == 0 && b.dropped == 0 && b.skipped == 0 }
 
-// take reads the next lines of a run's progress file after pos. Lines without a time get stamp, unless it is zero.
-func take(runDir *os.File, uid uint32, pos position, stamp time.Time) (batch, error) {
+// budget is what one read may cost: bytes read line by line, and bytes skimmed.
+type budget struct{ read, skim int64 }
+
+// take reads the next lines of a run's progress file after pos, as far as may lets it. Lines without a time get stamp, unless it is zero.
+func take(runDir *os.File, uid uint32, pos position, stamp time.Time, may budget) (batch, error) {
 	f, st, err := openRegular(runDir, progressName)
 	if err != nil {
 		return batch{next: pos}, err
@@ -53,17 +55,22 @@ func take(runDir *os.File, uid uint32, pos position, stamp time.Time) (batch, er
 	if uint64(st.Dev) != pos.dev || st.Ino != pos.ino || st.Size < pos.offset { // new, replaced or truncated
 		pos = position{dev: uint64(st.Dev), ino: st.Ino}
 	}
-	unread, want := st.Size-pos.offset, int64(chunkBytes)
-	flood := unread > floodBytes
-	if flood {
-		want = floodChunk
+	unread := st.Size - pos.offset
+	if unread > floodBytes {
+		if may.skim < min(unread, skimBytes) {
+			return batch{next: pos, more: true}, nil
+		}
+		return skim(f, pos, st.Size, stamp)
 	}
-	buf, err := io.ReadAll(io.NewSectionReader(f, pos.offset, min(unread, want)))
+	want := min(unread, chunkBytes)
+	if want > may.read {
+		return batch{next: pos, more: true}, nil // later
+	}
+	buf, err := io.ReadAll(io.NewSectionReader(f, pos.offset, want))
 	if err != nil {
 		return batch{next: pos}, err
 	}
-	b := split(buf, pos, int64(len(buf)) < unread, flood, stamp)
-	return b, nil
+	return split(buf, pos, int64(len(buf)) < unread, false, stamp), nil
 }
 
 // parsed is one good line on its way: its canonical form and whether thinning may drop it.
@@ -76,14 +83,14 @@ type parsed struct {
 // buffer is a full one and holds nothing else.
 func split(buf []byte, pos position, more, flood bool, stamp time.Time) batch {
 	b := batch{next: pos, more: more}
-	var good []parsed
+	var lines []parsed
 	size := 0
 	for {
 		end := bytes.IndexByte(buf, '\n')
 		if end < 0 {
 			break
 		}
-		if !flood && (len(good) == progress.MaxJobLines || size > batchBytes-progress.MaxLineBytes) {
+		if !flood && (len(lines) == progress.MaxJobLines || size > batchBytes-progress.MaxLineBytes) {
 			b.more = true
 			break
 		}
@@ -97,21 +104,13 @@ func split(buf []byte, pos position, more, flood bool, stamp time.Time) batch {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		l, err := progress.Parse(line)
-		if err != nil {
+		p, ok := good(line, stamp)
+		if !ok {
 			b.dropped++
 			continue
 		}
-		if l.Time.IsZero() {
-			l.Time = stamp
-		}
-		raw, err := l.JSON()
-		if err != nil {
-			b.dropped++
-			continue
-		}
-		good = append(good, parsed{raw, l.Kind == progress.Progress})
-		size += len(raw)
+		lines = append(lines, p)
+		size += len(p.raw)
 	}
 	if len(buf) > progress.MaxLineBytes && bytes.IndexByte(buf, '\n') < 0 {
 		if !b.next.skipping {
@@ -121,7 +120,7 @@ func split(buf []byte, pos position, more, flood bool, stamp time.Time) batch {
 		b.next.skipping = true
 	}
 	var thinned int
-	b.lines, thinned = thin(good)
+	b.lines, thinned = thin(lines)
 	b.dropped += thinned
 	return b
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"os/signal"
 	"sort"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -34,7 +36,10 @@ type watcher struct {
 	send                 func(ctx context.Context, body []byte) (resync bool, err error)
 	warn                 func(format string, args ...any)
 
+	gpus   *sampler // nil: none
 	seq    uint64
+	skim   int64 // bytes that may still be skimmed in this round
+	waits  bool  // some run had no budget left
 	runs   map[runKey]*tail
 	turn   int // which run comes first, so that a chatty one cannot keep others waiting
 	resync time.Time
@@ -47,7 +52,10 @@ type watcher struct {
 type tail struct {
 	key  runKey
 	uid  uint32
+	gid  uint32
 	pos  position
+	may  allowance
+	told bool // that it floods its file
 	live bool // read to its end and delivered: a new line was written since the last round
 
 	ended time.Time // epilog's mark, zero while the job runs here
@@ -63,6 +71,7 @@ func (c call) watch() int {
 	ca := fl.String("ca", "", "`file` with the certificate authority of an https url")
 	interval := fl.Duration("interval", 2*time.Second, "time between rounds")
 	node := fl.String("node", "", "name to report under (default $SLURMD_NODENAME, else the host name)")
+	gpuPath := fl.String("gpu", findSampler(), "`program` that samples the GPUs, \"\" for none (default: unisched-gpu beside this one)")
 	keep := fl.Duration("keep", 24*time.Hour, "how long the directory of an ended job stays")
 	if err := fl.Parse(c.args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -89,6 +98,12 @@ func (c call) watch() int {
 	w := newWatcher(*base, *node, *keep, s.post, c.warn)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	if *gpuPath != "" {
+		w.gpus = newSampler(*gpuPath, c.warn)
+		ended := make(chan struct{})
+		go func() { defer close(ended); w.gpus.run(ctx) }()
+		defer func() { <-ended }()
+	}
 	w.loop(ctx, *interval)
 	return exitOK
 }
@@ -153,6 +168,10 @@ func (w *watcher) round(ctx context.Context, now time.Time) error {
 		return err
 	}
 	w.follow(jobs, now)
+	w.skim = skimRound
+	if w.waits {
+		w.turn, w.waits = w.turn+1, false // whoever had to wait comes first some time
+	}
 	sendErr := w.deliver(ctx, now)
 	if sendErr != nil {
 		for _, t := range w.runs {
@@ -168,13 +187,15 @@ func (w *watcher) round(ctx context.Context, now time.Time) error {
 	return sendErr
 }
 
-// hello sends an empty report when nothing was sent for a while: the daemon learns that this watcher is there, and of which version it is.
+// hello sends a report without jobs when there are new figures of the GPUs, or nothing was sent for a while: the daemon learns that this watcher is
+// there, and of which version it is.
 func (w *watcher) hello(ctx context.Context, now time.Time) error {
-	if now.Sub(w.sent) < helloEvery {
+	gpus := w.gpus.take()
+	if gpus == nil && now.Sub(w.sent) < helloEvery {
 		return nil
 	}
 	w.seq++
-	r := progress.Report{SchemaVersion: progress.SchemaVersion, Node: w.node, Instance: w.instance, Seq: w.seq, Sent: now.UTC(), Version: version(), Jobs: []progress.JobReport{}}
+	r := progress.Report{SchemaVersion: progress.SchemaVersion, Node: w.node, Instance: w.instance, Seq: w.seq, Sent: now.UTC(), Version: version(), Jobs: []progress.JobReport{}, GPUs: gpus}
 	body, err := r.Encode()
 	if err != nil {
 		return err
@@ -185,6 +206,8 @@ func (w *watcher) hello(ctx context.Context, now time.Time) error {
 	}
 	if err == nil {
 		w.sent = now
+	} else if !errors.Is(err, errRefused) {
+		w.gpus.putBack(gpus)
 	}
 	return err
 }
@@ -201,9 +224,10 @@ func (w *watcher) follow(jobs []jobDir, now time.Time) {
 			found[k] = true
 			t := w.runs[k]
 			if t == nil || t.uid != j.uid {
-				t = &tail{key: k, uid: j.uid, over: longAgo(j.ended, now)}
+				t = &tail{key: k, uid: j.uid, gid: j.gid, over: longAgo(j.ended, now)}
 				w.runs[k] = t
 			}
+			t.may.fill(now)
 			if t.ended = j.ended; j.ended.IsZero() {
 				t.over = false // a requeued job is back
 			}
@@ -287,12 +311,10 @@ func (w *watcher) collect(now time.Time) (progress.Report, map[*tail]batch, bool
 		if t.live {
 			stamp = now
 		}
-		dir, err := openRun(w.base, t.key)
-		if err != nil {
-			continue // gone since the scan
+		b, err := w.read(t, stamp)
+		if errors.Is(err, errGone) {
+			continue
 		}
-		b, err := take(dir, t.uid, t.pos, stamp)
-		dir.Close()
 		if errors.Is(err, fs.ErrNotExist) {
 			t.live, t.over = true, !t.ended.IsZero() // nothing written yet: the first line will be a new one
 			continue
@@ -301,6 +323,8 @@ func (w *watcher) collect(now time.Time) (progress.Report, map[*tail]batch, bool
 			continue // not a plain file of the job's user: its own loss
 		}
 		if b.empty() {
+			w.charge(t, b)
+			w.waits = w.waits || b.more && b.next == t.pos
 			t.pos, t.live = b.next, !b.more
 			t.over = !b.more && !t.ended.IsZero()
 			continue
@@ -313,12 +337,52 @@ func (w *watcher) collect(now time.Time) (progress.Report, map[*tail]batch, bool
 			w.turn += i // this one comes first in the next report
 			return r, taken, true
 		}
+		w.charge(t, b)
 		room -= size
 		more = more || b.more
 		taken[t] = b
-		r.Jobs = append(r.Jobs, progress.JobReport{Job: t.key.job, Restart: t.key.restart, UID: int(t.uid), Node: t.key.node, Lines: b.lines, Dropped: b.dropped})
+		r.Jobs = append(r.Jobs, progress.JobReport{Job: t.key.job, Restart: t.key.restart, UID: int(t.uid), Node: t.key.node, Lines: b.lines, Dropped: b.dropped, Skipped: b.skipped})
 	}
 	return r, taken, more
+}
+
+// read takes the next lines of a run. What the job's user could have made, its own directory is the first of it, is opened with that user's rights.
+func (w *watcher) read(t *tail, stamp time.Time) (b batch, err error) {
+	job, err := openJob(w.base, t.key)
+	if err != nil {
+		return b, fmt.Errorf("%w: %w", errGone, err)
+	}
+	defer job.Close()
+	rights := asUser(t.uid, t.gid, func() {
+		dir, e := openDir(job, runPrefix+strconv.Itoa(t.key.restart))
+		if e != nil {
+			err = fmt.Errorf("%w: %w", errGone, e)
+			return
+		}
+		defer dir.Close()
+		b, err = take(dir, t.uid, t.pos, stamp, budget{t.may.bytes, w.skim})
+	})
+	return b, cmp.Or(rights, err)
+}
+
+// errGone: the run's directory was there when the tree was scanned.
+var errGone = errors.New("gone since the scan")
+
+// charge takes what a read cost off the budgets, and says once of each run that it floods its file.
+func (w *watcher) charge(t *tail, b batch) {
+	n := b.next.offset - t.pos.offset - b.skipped
+	if b.next.dev != t.pos.dev || b.next.ino != t.pos.ino {
+		n = b.next.offset - b.skipped
+	}
+	if n > chunkBytes { // more than is ever read line by line
+		w.skim -= n
+		if !t.told {
+			t.told = true
+			w.warn("watch: job %d, run %d floods its progress file: of what is too much only checkpoints and the like are read, or nothing", t.key.job, t.key.restart)
+		}
+		return
+	}
+	t.may.bytes -= n
 }
 
 // order returns the runs by key, beginning with whose turn it is.

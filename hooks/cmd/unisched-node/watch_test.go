@@ -236,8 +236,10 @@ func TestWatchForeignOwner(t *testing.T) {
 	needRoot(t)
 	n := newNode(t)
 	n.write("n1/7/run-0", `{"iter":1}`+"\n")
-	if err := os.Chown(n.path("n1/7"), 4242, -1); err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{"n1/7", "n1/7/run-0"} {
+		if err := os.Chown(n.path(dir), 4242, -1); err != nil {
+			t.Fatal(err)
+		}
 	}
 	n.want(t0) // a file that is not the user's own, hard-linked there perhaps
 	if err := os.Chown(n.path("n1/7/run-0/progress.jsonl"), 4242, -1); err != nil {

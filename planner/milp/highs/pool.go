@@ -37,7 +37,7 @@ func (p *pool) take() *child {
 // give takes a child back, if there is room for it.
 func (p *pool) give(c *child) {
 	p.mu.Lock()
-	room := len(p.idle) < maxIdle
+	room := len(p.idle) < maxIdle && !p.Once
 	if room {
 		p.idle = append(p.idle, c)
 	}

@@ -57,6 +57,8 @@ type Options struct {
 	KillFactor float64
 	// Nice is added to the niceness of the child; default 0.
 	Nice int
+	// Once gives every solve a child of its own, so that what it used is on this process's account for finished children when the solve returns.
+	Once bool
 
 	env       []string      // tests: more environment for the child
 	childTime time.Duration // tests: the limit told to the child instead of Limits.Time
