@@ -13,18 +13,38 @@ import (
 
 // fate is what became of a job.
 type fate struct {
-	ended       time.Time
-	gpuSeconds  float64
-	preemptions int
-	met         bool
-	view        bridge.JobView
+	took       time.Duration // from submission to end
+	gpuSeconds float64
+	met        float64 // 1 or, as a mean, the share of deadlines met
+	view       bridge.JobView
 }
 
-// playTwin plays the same crowded afternoon with one more job in it, and says what became of that one. Everything else, arrivals and speeds included, is the same.
-func playTwin(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submission) (fate, *world) {
+// afternoons is over how many worlds twins are compared: in a single one chance decides which of two jobs finds a hole.
+const afternoons = 6
+
+// playTwins plays crowded afternoons with one more job in each, and says what became of that one: means, and the view of the first. Everything else, arrivals
+// and speeds included, is the same for all twins.
+func playTwins(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submission) fate {
+	t.Helper()
+	var mean fate
+	for k := range afternoons {
+		f := playTwin(t, cfg, subject, k)
+		mean.took += f.took / afternoons
+		mean.gpuSeconds += f.gpuSeconds / afternoons
+		mean.met += f.met / afternoons
+		if k == 0 {
+			mean.view = f.view
+		}
+	}
+	return mean
+}
+
+// playTwin plays the afternoon whose crowd begins with its k-th job.
+func playTwin(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submission, k int) fate {
 	t.Helper()
 	w := newWorld(t, site{nodes: 2, gpus: 4, cfg: cfg})
 	crowd := func(i int) slurmsim.Submission {
+		i += k
 		iters := int64([]int{900, 2400, 600, 3600, 1500}[i%5])
 		s := slurmsim.Submission{GPUs: []int{4, 2, 1, 4, 2}[i%5], Nodes: 1, User: "bob", UID: 1002, Body: training(iters), TimeLimit: 2 * time.Duration(iters) * time.Second}
 		if i%4 == 3 {
@@ -50,7 +70,11 @@ func playTwin(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submissio
 	}
 	w.until(24*time.Hour, "all end", func() bool { return w.finished("subject")() && w.finished(names...)() })
 	v := w.view("subject")
-	return fate{v.Ended, v.GPUSeconds, v.Preemptions, v.Met != nil && *v.Met >= 0, v}, w
+	f := fate{took: v.Ended.Sub(v.Submitted), gpuSeconds: v.GPUSeconds, view: v}
+	if v.Met != nil && *v.Met >= 0 {
+		f.met = 1
+	}
+	return f
 }
 
 // subjects are the honest twins: 80 minutes of training on four GPUs, which save every five minutes.
@@ -64,7 +88,8 @@ func subjects() map[string]slurmsim.Submission {
 	return out
 }
 
-// case 47: in the same world with the same arrivals, a job that hides its checkpoints or lies about its progress ends no earlier than its honest twin.
+// case 47: in the same worlds with the same arrivals, a job that hides its checkpoints or lies about its progress ends no earlier than its honest twin, and meets no
+// more deadlines.
 func TestScenarioLiarsGainNothing(t *testing.T) {
 	atTheEnd := func(says func(int64) int64) func(*slurmsim.Body) { // the last line is true: it completes with its declared iterations
 		return func(b *slurmsim.Body) {
@@ -83,11 +108,12 @@ func TestScenarioLiarsGainNothing(t *testing.T) {
 		lie  func(*slurmsim.Body)
 		// doubted and demoted are the classes in which it is found out.
 		doubted, demoted string
+		pays             bool
 	}{
 		{name: "hides its checkpoints", lie: func(b *slurmsim.Body) { b.Hides = true }},
 		{name: "does not answer the signal", lie: func(b *slurmsim.Body) { b.Trap = slurmsim.Ignores }},
 		{name: "does not answer, and the site requeues such jobs", cfg: evict, lie: func(b *slurmsim.Body) { b.Trap = slurmsim.Ignores }},
-		{name: "says nothing, and the site requeues such jobs", cfg: evict, lie: func(b *slurmsim.Body) { b.Silent = true }},
+		{name: "says nothing, and the site requeues such jobs", cfg: evict, lie: func(b *slurmsim.Body) { b.Silent = true }, pays: true},
 		{name: "claims twice its iterations", lie: func(b *slurmsim.Body) { b.Says = func(n int64) int64 { return 2 * n } }, doubted: "besteffort", demoted: "strict"},
 		{name: "claims to be nearly done", lie: atTheEnd(func(n int64) int64 { return min(n*50, 4790) }), doubted: "besteffort"},
 		{name: "jumps", lie: atTheEnd(func(n int64) int64 {
@@ -107,7 +133,7 @@ func TestScenarioLiarsGainNothing(t *testing.T) {
 			if requeues {
 				cfg = evict
 			}
-			honest[requeues], _ = playTwin(t, cfg, subject)
+			honest[requeues] = playTwins(t, cfg, subject)
 			if v := honest[requeues].view; v.Doubted != "" || v.Demoted != nil {
 				t.Errorf("%s: the honest twin is doubted %q, demoted %v", class, v.Doubted, v.Demoted)
 			}
@@ -116,11 +142,18 @@ func TestScenarioLiarsGainNothing(t *testing.T) {
 			t.Run(class+" "+c.name, func(t *testing.T) {
 				s := subject
 				c.lie(&s.Body)
-				got, _ := playTwin(t, c.cfg, s)
+				got := playTwins(t, c.cfg, s)
 				want := honest[c.cfg != nil]
 				// A checkpoint that is not asked for a second time is no gain: what a move costs is.
-				if got.ended.Before(want.ended.Add(-time.Minute)) {
-					t.Errorf("the liar ended at %s, its honest twin at %s", got.ended.Format(time.TimeOnly), want.ended.Format(time.TimeOnly))
+				t.Logf("the liar took %v on average, its honest twin %v", got.took.Round(time.Second), want.took.Round(time.Second))
+				switch {
+				case c.pays: // and docs/admission.md says so
+				case class == "strict": // what it wants is its deadline, not to be early
+					if got.met > want.met {
+						t.Errorf("the liar met %.0f %% of its deadlines, its honest twin %.0f %%", 100*got.met, 100*want.met)
+					}
+				case got.took < want.took-want.took/20:
+					t.Error("that is a gain")
 				}
 				if got.gpuSeconds < want.gpuSeconds-4*120 {
 					t.Errorf("the liar used %.0f GPU-seconds, its honest twin %.0f", got.gpuSeconds, want.gpuSeconds)
