@@ -91,6 +91,9 @@ func subjects() map[string]slurmsim.Submission {
 // case 47: in the same worlds with the same arrivals, a job that hides its checkpoints or lies about its progress ends no earlier than its honest twin, and meets no
 // more deadlines.
 func TestScenarioLiarsGainNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("six afternoons for every lie: runs with the sweeps")
+	}
 	atTheEnd := func(says func(int64) int64) func(*slurmsim.Body) { // the last line is true: it completes with its declared iterations
 		return func(b *slurmsim.Body) {
 			b.Says = func(n int64) int64 {
