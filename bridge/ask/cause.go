@@ -61,7 +61,7 @@ func (e *explainer) cause() Cause {
 	case e.v.Paused:
 		return Cause{CausePaused, "An operator has paused UniSched: Slurm alone decides about this job until `unisched resume`.", ""}
 	case j.Watched && e.v.Stage == bridge.Shadow:
-		return Cause{CauseStage, "UniSched only watches here (shadow): it plans, and Slurm alone decides about this job.", ""}
+		return Cause{CauseStage, "UniSched only watches here (shadow): Slurm alone decides about this job. Start and end are what UniSched would plan, not what Slurm will do.", "Nothing. What Slurm expects: squeue --start -j " + j.Ref}
 	case j.Watched:
 		return Cause{CauseStage, fmt.Sprintf("At this site UniSched acts for other classes only so far (stage %s): Slurm alone decides about this job.", e.v.Stage), ""}
 	}
@@ -116,6 +116,9 @@ func (e *explainer) unmanaged() Cause {
 	return Cause{CauseUnmanaged, stop("Slurm alone decides about it: " + why), ""}
 }
 
+// blockedByLimit begins what is said of a job that a limit keeps waiting; a reservation that does is told of in other words.
+const blockedByLimit = "Slurm would keep it waiting"
+
 func (e *explainer) blocked() Cause {
 	j := e.j
 	switch j.BlockedBy {
@@ -125,11 +128,15 @@ func (e *explainer) blocked() Cause {
 		}
 		return Cause{CauseHold, "Its user holds it in Slurm. UniSched never takes somebody else's hold off.", "scontrol release " + j.Ref}
 	case bridge.BlockDependency:
-		return Cause{CauseDependency, sentence("it "+j.Blocked, ""), "It is planned as soon as Slurm says that the dependency is met."}
+		return Cause{CauseDependency, sentence("it "+j.Blocked, ""), "It is planned as soon as Slurm says that the dependency is met. If that cannot happen any more (the other job failed, say): scontrol update JobId=" + j.Ref + " Dependency= takes it off, scancel " + j.Ref + " gives up."}
 	case bridge.BlockBegin:
 		return Cause{CauseBegin, sentence("it has a "+j.Blocked, ""), fmt.Sprintf("It is planned from then on; sooner: scontrol update JobId=%s StartTime=now", j.Ref)}
 	case bridge.BlockLimit:
-		return Cause{CauseLimit, sentence(strings.TrimPrefix(j.Blocked, "Slurm would keep it waiting: ")+" of Slurm keeps it waiting, also on free GPUs", ""),
+		limit, ok := strings.CutPrefix(j.Blocked, blockedByLimit)
+		if !ok { // a reservation, which says itself what it is about
+			return Cause{CauseLimit, sentence(j.Blocked, ""), "It is tried again every half minute. Wait, or ask your admins (scontrol show reservation)."}
+		}
+		return Cause{CauseLimit, sentence(blockedByLimit+" even on free GPUs"+limit, ""),
 			"It is tried again every half minute. Wait until other jobs under that limit end, or ask your admins (sacctmgr show assoc, sacctmgr show qos)."}
 	}
 	return Cause{CauseBlocked, sentence(j.Blocked, ""), "It is tried again by itself."}

@@ -243,7 +243,7 @@ func (e *explainer) leases() {
 		}
 		e.x.Leases = append(e.x.Leases, l)
 	}
-	if !e.j.Phase.Ours() {
+	if !e.j.Phase.Ours() || e.j.Blocked != "" && !e.j.Phase.OnGPUs() { // what a plan foresaw before it was held, say, does not come
 		return
 	}
 	for _, l := range e.v.LastPlan.Leases {
@@ -268,6 +268,13 @@ var slurmWords = map[string]string{
 	"Priority":        "others are before it in Slurm's order",
 	"Reservation":     "waits for its reservation",
 	"ReqNodeNotAvail": "a node that it needs is not available",
+
+	"QOSMaxGRESPerUser":        "its user holds as many GPUs as its QOS lets one user have",
+	"QOSGrpGRES":               "the jobs of its QOS hold as many GPUs as they may in all",
+	"AssocGrpGRES":             "the jobs of its account hold as many GPUs as they may in all",
+	"QOSMaxJobsPerUserLimit":   "its user runs as many jobs as its QOS lets one user have",
+	"AssocMaxJobsLimit":        "as many jobs run as its user may have in this account",
+	"DependencyNeverSatisfied": "waits for another job, which can never do what it waits for",
 }
 
 // SlurmSays is what Slurm says of a job, in words.

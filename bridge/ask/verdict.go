@@ -28,6 +28,9 @@ func (e *explainer) verdict() string {
 		CauseBudget: "Waits for a later round", CauseQuota: "Waits for GPUs of its account", CauseFull: "Waits for GPUs", CauseNode: "Waits for nodes to come back", CausePaused: "Left to Slurm", CauseStage: "Left to Slurm",
 		CauseRequeueing: "On its way back to the queue", CauseNoPlan: "Waits for its first plan", CauseBlocked: "Waits to be tried again"}[c.Code]
 	head = cmp.Or(head, "Waits")
+	if c.Code == CauseLimit && !strings.HasPrefix(j.Blocked, blockedByLimit) {
+		head = "Waits because of a reservation"
+	}
 	if c.Code == CauseDoomed || c.Code == CauseHold || c.Code == CausePaused || c.Code == CauseStage {
 		return head + "."
 	}

@@ -31,14 +31,14 @@ func (e *explainer) waiting() Cause {
 	}
 	switch r.Code {
 	case planner.ReasonNoHole:
-		return Cause{CauseNoHole, fmt.Sprintf("%s: it needs %s.", firstUpper(r.Text), e.shapes()), e.lessDo("GPUs of other shapes free up as jobs end")}
+		return Cause{CauseNoHole, fmt.Sprintf("%s: it needs %s.", firstUpper(r.Text), e.shapes()), e.lessDo("more GPUs free up as jobs end")}
 	case planner.ReasonBudget:
 		return Cause{CauseBudget, fmt.Sprintf("The GPUs for it could be freed, but the site's bound on preemptions is used up: %s.", r.Text), "Nothing: a later round may stop others again; the next one comes " + e.clock(e.v.NextPlan) + "."}
 	case planner.ReasonQuota:
 		return Cause{CauseQuota, sentence(r.Text, "its account holds as many GPUs as it may"), "Wait until other jobs of the account end, or cancel one; your admins set the bound."}
 	case planner.ReasonLate:
-		return Cause{CauseLate, "No deadline of it can be met any more: jobs that can still meet theirs go first, and it runs when GPUs are left.",
-			"Give it a later deadline by submitting it anew, or ask for fewer GPUs: unisched whatif shows what is possible."}
+		return Cause{CauseLate, "None of its deadlines can be met any more: jobs that can still meet theirs go first, and it runs when GPUs are left.",
+			"Leave it, if late is better than never. Else cancel it and submit it anew, with a later deadline or other GPUs: unisched whatif SCRIPT shows first what is possible."}
 	case planner.ReasonFull:
 		return Cause{CauseFull, firstUpper(r.Text) + ".", e.lessDo("leases end at unit boundaries, the next " + e.clock(e.v.NextPlan))}
 	case planner.ReasonOutbid:
@@ -55,16 +55,22 @@ func firstUpper(s string) string {
 	return string(unicode.ToUpper(r)) + s[n:]
 }
 
-// lessDo is advice for whoever is waiting for room.
-func (e *explainer) lessDo(other string) string {
+// anew goes with advice about the comment: the obvious thing, to edit that of the waiting job, does nothing.
+const anew = "Such a change takes a new submission, which has to wait from the start: UniSched ignores a changed comment."
+
+// lessDo is advice for whoever is waiting for room; more are further changes of the comment that would help.
+func (e *explainer) lessDo(other string, more ...string) string {
 	head := "Nothing needs to be done: " + other + "."
 	if e.x.Risk != "" {
 		head = firstUpper(other) + ", but that is too late for its deadline: submit it anew with a later one, or cancel something of yours."
 	}
 	if e.j.GPUs > 1 && len(e.j.Estimate.Speeds) > 0 && e.j.Estimate.Speeds[len(e.j.Estimate.Speeds)-1].Shape.GPUs() >= e.j.GPUs {
-		head += fmt.Sprintf(" It would start sooner if it might run on fewer GPUs (gpus=%d-%d in its comment), when its training allows that.", max(1, e.j.GPUs/4), e.j.GPUs)
+		more = append([]string{fmt.Sprintf("A job that can also run on fewer GPUs may start sooner: gpus=%d-%d in the comment, when its training allows that.", max(1, e.j.GPUs/4), e.j.GPUs)}, more...)
 	}
-	return head
+	if len(more) == 0 {
+		return head
+	}
+	return head + " " + strings.Join(append(more, anew), " ")
 }
 
 // shapes are the forms in which it can take GPUs.
@@ -105,7 +111,7 @@ func (e *explainer) profile() Cause {
 	p := e.j.Profile
 	text := fmt.Sprintf("It is new and waits to be measured: next %s for a few minutes", shapeWords(p.Steps[0]))
 	if n := len(p.Steps) - 1; n > 0 {
-		text += fmt.Sprintf(", then %d more", n)
+		text += fmt.Sprintf(", then %d more such %s with other numbers of GPUs or nodes", n, plural(n, "measurement"))
 	}
 	switch e.j.Target.Reason.Code {
 	case planner.ReasonNoHole, planner.ReasonFull:
@@ -113,7 +119,7 @@ func (e *explainer) profile() Cause {
 	case planner.ReasonOutbid:
 		text += "; other jobs go first now"
 	}
-	return Cause{CauseProfile, text + ". What it computes meanwhile counts.", "Nothing: a step that finds no place is left out after a while. To go without: profile=skip in the comment."}
+	return Cause{CauseProfile, text + ". What it computes meanwhile counts.", "Nothing: a measurement that finds no place is left out after a while, and then it is planned without. For your next job: profile=skip in the comment leaves them out."}
 }
 
 // doomed says what the cluster has against what it asks for.
@@ -157,8 +163,12 @@ func (e *explainer) nodesGone() (Cause, bool) {
 	if len(gone) > 4 {
 		gone = append(gone[:4], fmt.Sprintf("and %d more", len(gone)-4))
 	}
-	return Cause{CauseNode, fmt.Sprintf("Nodes that it needs take no work now: %s. The others that it may use have %d GPUs, it needs %d.", strings.Join(gone, ", "), room, least),
-		"It starts when they are back (sinfo -R); a --constraint, --nodelist or --exclude may keep it from others."}, true
+	others := fmt.Sprintf("The others that it may use have %d GPUs in all, it needs %d.", room, least)
+	if room == 0 {
+		others = "It may use no others."
+	}
+	return Cause{CauseNode, fmt.Sprintf("Nodes that it needs take no work now: %s. %s", strings.Join(gone, ", "), others),
+		"Wait until they are back (sinfo -R shows why they are away). If it is your --constraint, --nodelist or --exclude that keeps it from other nodes, submit it anew without."}, true
 }
 
 // inTime says that it has a deadline, waits, and the plan ends it before.
@@ -200,25 +210,40 @@ func (e *explainer) whoHolds() string {
 	case slo == 0:
 		return fmt.Sprintf("%d GPUs are held by best-effort work that it does not need to stop yet", best)
 	}
-	return fmt.Sprintf("jobs with tighter deadlines go first now (%s)", list(names))
+	return fmt.Sprintf("jobs with tighter deadlines go first now (%s)", jobs(names))
 }
 
-func list(names []string) string {
+// jobs lists jobs by their numbers, and says that these are jobs: a bare number after so many GPUs reads as one more of them.
+func jobs(names []string) string {
+	head := plural(len(names), "job") + " "
 	if len(names) == 4 {
 		names = append(slices.Clone(names[:3]), "...")
 	}
-	return strings.Join(names, ", ")
+	return head + strings.Join(names, ", ")
+}
+
+func plural(n int, s string) string {
+	if n == 1 {
+		return s
+	}
+	return s + "s"
 }
 
 func (e *explainer) outbid() Cause {
 	slo, best, names := e.holders()
 	total := e.v.GPUs.Total
-	do := e.lessDo("waiting raises its rank, so that it cannot starve")
+	var more []string
 	if e.j.Class == planner.BestEffort {
-		do += " With a deadline that matters to you it would count for more: class=strict,deadline=..."
+		more = append(more, "A job with a deadline that matters to you counts for more: class=strict,deadline=...")
 	}
+	do := e.lessDo("waiting raises its rank, so that it cannot starve", more...)
 	if slo > 0 && total-slo < max(e.j.GPUs, 1)+best {
-		return Cause{CauseSLO, fmt.Sprintf("Jobs with deadlines hold %d of the %d managed GPUs and need them now (%s); it gets its turn when they have slack or end.", slo, total, list(names)), do}
+		also := ""
+		if best > 0 {
+			also = fmt.Sprintf(", best-effort jobs that go first hold %d", best)
+		}
+		return Cause{CauseSLO, fmt.Sprintf("Jobs with deadlines (%s) need %d of the %d managed GPUs now%s, and it asks for %d. It gets its turn when they end, or can pause without missing a deadline.",
+			jobs(names), slo, total, also, max(e.j.GPUs, 1)), do}
 	}
 	if slo+best == 0 {
 		return Cause{CauseOutbid, sentence(e.j.Target.Reason.Text, "others go first now"), do}
@@ -230,5 +255,5 @@ func (e *explainer) outbid() Cause {
 	if best > 0 {
 		who = append(who, fmt.Sprintf("best-effort jobs that are shorter or have waited longer hold %d", best))
 	}
-	return Cause{CauseOutbid, fmt.Sprintf("Others go first with the %d managed GPUs now: %s.", total, strings.Join(who, ", ")), do}
+	return Cause{CauseOutbid, fmt.Sprintf("Others go first now: of the %d managed GPUs, %s.", total, strings.Join(who, ", ")), do}
 }

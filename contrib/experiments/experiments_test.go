@@ -3,19 +3,23 @@ package main
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/xml"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"unisched/bridge/sim"
 )
 
-// fakeSim answers like the simulator and counts its calls; the policy "edf" fails.
+// fakeSim answers like the simulator and counts its calls; the policy "edf" fails, "llf" never ends.
 const fakeSim = `#!/bin/sh
 echo "$*" >> "$0.calls"
 while [ $# -gt 0 ]; do [ "$1" = --policy ] && p=$2; shift; done
 [ "$p" = edf ] && { echo 'no luck' >&2; exit 1; }
+[ "$p" = llf ] && exec sleep 3600
 m=0.1; [ "$p" = srsf ] && m=0.05
 echo '{"schema_version":1,"policies":[{"name":"'$p'","jobs":3,"weighted_miss":'$m',"be_jct_mean_s":60,"checkpoint_gpu_s":3600,"resume_gpu_s":7200}],"trace":{"load":0.9}}'
 `
@@ -91,6 +95,59 @@ func TestResumes(t *testing.T) {
 	}
 	if page := read(t, dir, "o u't/index.html"); !strings.Contains(page, `<td class="below">0.50×</td>`) {
 		t.Error("the page hides a ratio below 1")
+	}
+}
+
+// TestCut: what does not end within the limit is shown as such, and tried again only with a longer one.
+func TestCut(t *testing.T) {
+	dir, args := site(t)
+	var out bytes.Buffer
+	run := func(limit string, more ...string) {
+		t.Helper()
+		if err := command(t.Context(), append(append(slices.Clone(args), "--only", "^itp/cluster01-mix1/full/(srsf|llf)$", "--limit", limit), more...), &out, &out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("1h", "cell", "itp/cluster01-mix1/full/srsf")
+	run("100ms", "cell", "itp/cluster01-mix1/full/llf")
+	run("100ms")
+	if n := calls(t, dir); n != 2 {
+		t.Errorf("%d calls: what was cut is not run again within the same limit", n)
+	}
+	run("200ms")
+	if n := calls(t, dir); n != 3 {
+		t.Errorf("%d calls: a longer limit is another try", n)
+	}
+	if md := read(t, dir, "o u't/results.md"); !strings.Contains(md, "llf had not ended after 200ms") {
+		t.Errorf("the cell that was cut is hidden:\n%s", md)
+	}
+}
+
+// TestDrawSpeed: the picture is XML with a point for each cell.
+func TestDrawSpeed(t *testing.T) {
+	l := &lab{options: options{out: t.TempDir()}}
+	of := func(group, workload, policy string, jobs int, cpu float64) figure {
+		return figure{cell: cell{Group: group, Workload: workload, Variant: full, Policy: policy}, f: sim.Figures{Jobs: jobs}, cost: cost{CPU: cpu}}
+	}
+	all := []figure{of("speed", "mix1-6h", "unisched", 2000, 12), of("chronus2d", "mix1-oracle", "unisched", 7000, 42), of("speed", "mix1-6h", "srsf", 2000, 5),
+		of("chronus2d", "mix2-oracle", "unisched", 7000, 99)}
+	if err := l.drawSpeed(all); err != nil {
+		t.Fatal(err)
+	}
+	var picture struct {
+		Circles []struct {
+			Title string `xml:"title"`
+		} `xml:"circle"`
+	}
+	if err := xml.Unmarshal([]byte(read(t, l.out, "speed.svg")), &picture); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range picture.Circles {
+		got = append(got, c.Title)
+	}
+	if want := "2000 jobs: 5.0 s; 2000 jobs: 12.0 s; 7000 jobs: 42.0 s"; strings.Join(got, "; ") != want {
+		t.Error(got)
 	}
 }
 

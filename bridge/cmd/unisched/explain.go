@@ -83,12 +83,12 @@ func (a *app) expected(x ask.Explanation) {
 		if x.Start != nil {
 			item(a.out, "Starts", "%s%s", about(x), a.between(*x.Start))
 		} else if !j.Phase.OnGPUs() {
-			item(a.out, "Starts", "not within the plan's horizon")
+			item(a.out, "Starts", "%s", unforeseen(x))
 		}
 		if x.Finish != nil {
 			item(a.out, "Ends", "%s%s", about(x), a.between(*x.Finish))
 		} else {
-			item(a.out, "Ends", "not within the plan's horizon")
+			item(a.out, "Ends", "%s", unforeseen(x))
 		}
 	}
 	for i, d := range x.Deadlines {
@@ -97,6 +97,19 @@ func (a *app) expected(x ask.Explanation) {
 	if x.Risk != "" {
 		item(a.out, "At risk", "%s", x.Risk)
 	}
+}
+
+// unforeseen is said where no start or end is known. That of a job that something outside the plan keeps back is no matter of how far the plan looks ahead.
+func unforeseen(x ask.Explanation) string {
+	switch {
+	case x.Cause.Code == ask.CauseDoomed:
+		return "never"
+	case x.Job.Blocked != "" && !x.Job.Phase.OnGPUs():
+		return "unknown while that keeps it waiting"
+	case x.Cause.Code == ask.CauseNoPlan:
+		return "unknown until it is planned"
+	}
+	return "later than the plan looks ahead"
 }
 
 // about marks what lies beyond the plan's horizon.
@@ -238,7 +251,7 @@ func (a *app) lease(j bridge.JobView) string {
 	case !j.Target.StartBy.IsZero():
 		return fmt.Sprintf("none; start expected by %s, rank %d", a.moment(j.Target.StartBy), j.Target.Rank)
 	}
-	return "none, and none within the plan's horizon"
+	return "none, and none planned yet"
 }
 
 func label(first bool, text string) string {

@@ -45,6 +45,9 @@ func scene(change func(v *bridge.View, j *bridge.JobView)) (*bridge.View, bridge
 		Forecast: in(75 * time.Minute), ForecastLow: in(72 * time.Minute), ForecastHigh: in(79 * time.Minute), Changed: bridge.Changed{Begin: in(2 * time.Minute)}, Stop: "3600 iterations", Profile: bridge.Profile{Done: true, Note: "profiled"},
 		Events: []bridge.Event{{At: in(-20 * time.Minute), What: "admitted", Text: "class strict"}}}
 	change(v, &j)
+	if j.Target.StartBy.IsZero() { // a plan that lets it wait has no lease for it
+		v.LastPlan.Leases = v.LastPlan.Leases[:1]
+	}
 	v.Jobs = append(v.Jobs, j)
 	return v, j
 }
@@ -52,6 +55,7 @@ func scene(change func(v *bridge.View, j *bridge.JobView)) (*bridge.View, bridge
 // bestEffort takes the deadline off, and what the plan foresaw.
 func bestEffort(j *bridge.JobView) {
 	j.Class, j.Tiers, j.Laxity = planner.BestEffort, nil, 0
+	j.Events[0].Text = "class besteffort"
 	j.Target.Tier, j.Target.StartBy, j.Target.Finish = -1, time.Time{}, time.Time{}
 	j.Forecast, j.ForecastLow, j.ForecastHigh = time.Time{}, time.Time{}, time.Time{}
 }
@@ -74,7 +78,7 @@ func TestReasons(t *testing.T) {
 			j.Phase, j.Profile = bridge.Admitted, bridge.Profile{Steps: []planner.Shape{{1}, {2}, {1, 1}}}
 			j.Target.Reason = planner.Reason{Code: planner.ReasonFull, Text: "16 of the 16 GPUs it could use are held by jobs that may not be stopped now"}
 		}},
-		{"no-hole", ask.CauseNoHole, wait(planner.ReasonNoHole, "12 GPUs are free, but not where and how it can use them")},
+		{"no-hole", ask.CauseNoHole, wait(planner.ReasonNoHole, "8 GPUs are free, but not where and how it can use them")},
 		{"outbid-slo", ask.CauseSLO, wait(planner.ReasonOutbid, "jobs that earn more now hold the GPUs")},
 		{"budget", ask.CauseBudget, wait(planner.ReasonBudget, "no more than 2 jobs may be stopped in this round")},
 		{"quota", ask.CauseQuota, wait(planner.ReasonQuota, "account lab holds 8 of the 8 GPUs that it may hold at once")},
@@ -94,7 +98,8 @@ func TestReasons(t *testing.T) {
 		{"checkpoint", ask.CauseCheckpoint, func(v *bridge.View, j *bridge.JobView) {
 			j.Phase, j.Since, j.Changed = bridge.Starting, noon.Add(-8*time.Second), bridge.Changed{Nice: true, NiceIs: -50, Pinned: []string{"n1"}}
 			j.Target.Decision, j.Target.Placement = planner.Start, v.Jobs[0].Placement
-			j.Target.StartBy = noon.Add(-2 * time.Minute)
+			j.Target.StartBy, j.Target.Until, j.SlurmReason = noon.Add(-2*time.Minute), noon.Add(73*time.Minute), "Resources"
+			v.LastPlan.Leases = []planner.Lease{{Run: planner.Run{Job: 20}, From: j.Target.StartBy, Until: j.Target.Until, Placement: j.Target.Placement}}
 			v.Jobs[0].Phase, v.Jobs[0].Since = bridge.Checkpointing, noon.Add(-8*time.Second)
 		}},
 		{"node-drained", ask.CauseNode, func(v *bridge.View, j *bridge.JobView) {
@@ -111,7 +116,8 @@ func TestReasons(t *testing.T) {
 		{"outbid", ask.CauseOutbid, func(v *bridge.View, j *bridge.JobView) {
 			bestEffort(j)
 			j.GPUs, j.Estimate.Speeds[0].Shape = 2, planner.Shape{2}
-			v.GPUs.Total, v.Snapshot.Jobs[0].Class = 48, planner.BestEffort
+			v.Snapshot.Jobs[0].Class = planner.BestEffort
+			v.LastPlan.Entries[1].Placement = planner.NewPlacement(planner.Share{Node: "n2", GPUs: 8})
 		}},
 		{"late", ask.CauseLate, func(_ *bridge.View, j *bridge.JobView) {
 			j.Target.Tier, j.Laxity, j.Tiers[0].At = -1, -30*time.Minute, noon.Add(30*time.Minute)
@@ -125,7 +131,13 @@ func TestReasons(t *testing.T) {
 			bestEffort(j)
 			j.SlurmReason, j.Blocked, j.BlockedBy = "QOSMaxGRESPerUser", "Slurm would keep it waiting: QOSMaxGRESPerUser", bridge.BlockLimit
 		}},
-		{"shadow", ask.CauseStage, func(v *bridge.View, j *bridge.JobView) { v.Stage, j.Watched = bridge.Shadow, true }},
+		{"reservation", ask.CauseLimit, func(_ *bridge.View, j *bridge.JobView) {
+			bestEffort(j)
+			j.Blocked, j.BlockedBy = "its nodes are reserved (maint) until 2026-12-01 18:00 UTC", bridge.BlockLimit
+		}},
+		{"shadow", ask.CauseStage, func(v *bridge.View, j *bridge.JobView) {
+			v.Stage, j.Watched, j.SlurmReason, j.Changed = bridge.Shadow, true, "Resources", bridge.Changed{}
+		}},
 		{"no-plan", ask.CauseNoPlan, func(_ *bridge.View, j *bridge.JobView) { bestEffort(j); j.Target = bridge.Target{} }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -30,7 +30,7 @@ function jobHead(title, pill) {
 }
 
 function when(t, now) { if (!t) return "–"; const v = Date.parse(t), d = v - now; return full.format(v) + (d >= 0 ? " (in " + span(d) + ")" : " (" + span(-d) + " ago)"); }
-function interval(m, now) { if (!m) return "not within the plan's horizon"; const s = when(m.mid, now); return m.low === m.high ? s : s + "; 80 %: " + clock.format(Date.parse(m.low)) + " to " + clock.format(Date.parse(m.high)); }
+function interval(m, now) { if (!m) return "not foreseen yet"; const s = when(m.mid, now); return m.low === m.high ? s : s + "; 80 %: " + clock.format(Date.parse(m.low)) + " to " + clock.format(Date.parse(m.high)); }
 
 function jobPage(d, x, h) {
   const j = x.job, now = Date.parse(x.at), pill = el("span", "pill " + (x.risk ? "bad" : j.phase === "running" || j.phase === "completed" ? "ok" : ""), j.phase), kids = [];
