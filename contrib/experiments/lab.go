@@ -45,7 +45,8 @@ type answer struct {
 	Cut float64 `json:"cut_s,omitempty"`
 }
 
-// cost is what a cell took, the solver's processes included. Wall time says as much about the machine's other work; processor time hardly does.
+// cost is what a cell took. Wall time says as much about the machine's other work; processor time hardly does, but the solver process that is alive in the
+// end is never waited for and so not in it.
 type cost struct {
 	Wall float64 `json:"wall_s"`
 	CPU  float64 `json:"cpu_s"`

@@ -63,7 +63,7 @@ func (l *lab) drawSpeed(all []figure) error {
 			add(`<text x="%.1f" y="%.1f">in proportion</text>`, px(last.jobs)+8, py(end)+4)
 		}
 	}
-	add(`<text x="%g" y="%g" text-anchor="middle">jobs</text><text x="14" y="%g" transform="rotate(-90 14 %g)" text-anchor="middle">processor time, solver included</text>`,
+	add(`<text x="%g" y="%g" text-anchor="middle">jobs</text><text x="14" y="%g" transform="rotate(-90 14 %g)" text-anchor="middle">processor time but for the last solver process</text>`,
 		(left+w-right)/2, h-8, (h-bottom+top)/2, (h-bottom+top)/2)
 	add(`</svg>`)
 	return os.WriteFile(filepath.Join(l.out, "speed.svg"), []byte(b.String()), 0o666)
