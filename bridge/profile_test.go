@@ -47,6 +47,22 @@ func TestFirstLeaseIsTheProfile(t *testing.T) {
 	}
 }
 
+// What is forecast of a job that is being measured is the end of the job, not of the step.
+func TestForecastBehindTheProfile(t *testing.T) {
+	now := time.Unix(1000, 0).UTC()
+	step, left := now.Add(time.Minute), leftTime{Interval: planner.Interval{Low: 1800, Mid: 3600, High: 7200}}
+	for _, c := range []struct {
+		phase Phase
+		done  bool
+		want  time.Time
+	}{{Admitted, false, step.Add(time.Hour)}, {Profiling, false, step.Add(time.Hour)}, {Waiting, true, step}} {
+		r := &Record{Phase: c.phase, Profile: Profile{Steps: []planner.Shape{{1}}, Done: c.done}, Target: Target{Finish: step}}
+		if mid, low, high := r.finish(now, left); !mid.Equal(c.want) || low.After(mid) || high.Before(mid) {
+			t.Errorf("%s: %v (%v to %v), want %v", c.phase, mid, low, high, c.want)
+		}
+	}
+}
+
 // The steps of a profile stay within the GPUs allowed for one.
 func TestProfileSteps(t *testing.T) {
 	shapes := []planner.Shape{{8}, {4, 4}}

@@ -91,14 +91,17 @@ func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
 		Phase: rec.Phase, Since: rec.Since, Why: rec.Why, SlurmState: string(job.State), SlurmReason: job.Reason, GPUs: rec.Original.GPUs,
 		Placement: rec.Placement, LeaseUntil: rec.LeaseUntil, Submitted: rec.FirstSubmit, Target: rec.Target, Estimate: rec.Estimate,
 		Iter: rec.Iter, SavedIter: rec.Saved, Preemptions: rec.Preemptions, Strikes: rec.Strikes, NoPreempt: b.whyNotPreempted(rec, job), LostIters: rec.LostIters,
-		Returns: slices.Clone(rec.Returns), Stays: slices.Clone(rec.Stays), GPUSeconds: rec.gpuSeconds(now), Ended: rec.Ended, Exit: rec.Exit, Changed: rec.Changed, Events: slices.Clone(rec.Events),
+		Returns: slices.Clone(rec.Returns), Stays: slices.Clone(rec.Stays), GPUSeconds: rec.gpuSeconds(now), Changed: rec.Changed, Events: slices.Clone(rec.Events),
 		Blocked: rec.Blocked, BlockedBy: rec.BlockedBy, Watched: rec.Phase.Ours() && !b.acts(rec), Profile: rec.Profile, Stop: stopText(rec), Held: rec.heldSeconds(now), Forecasts: rec.Forecasts, Curve: thinned(rec.Curve),
+	}
+	if rec.Phase.Ended() { // the record of a job that was put back keeps how its last run ended
+		v.Ended, v.Exit = rec.Ended, rec.Exit
 	}
 	v.Reserved, v.Doubted = rec.Reserved.GPUHours, rec.Doubted
 	if d := rec.Demoted; d.Kind != "" {
 		v.Demoted = &d
 	}
-	if rec.Releasing && rec.Phase.Ours() {
+	if v.Releasing = rec.Releasing && rec.Phase.Ours(); v.Releasing {
 		v.Why = "released: plain Slurm's from now on"
 		if rec.onlyPinned() && len(rec.Changed.Pinned) > 0 {
 			v.Why += "; its node list is taken off should it come back to the queue"

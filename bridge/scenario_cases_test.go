@@ -295,6 +295,10 @@ func TestScenarioRerunAfterStuckCompleting(t *testing.T) {
 	w.urgent("strict", 600, 25*time.Minute)
 	w.until(40*time.Minute, "the signal kills it", func() bool { return w.view("fragile").Phase == bridge.Failed })
 	w.sim.SlowEpilog(w.job("fragile").Nodes[0], 0)
+	w.until(2*time.Hour, "it runs again", func() bool { return w.view("fragile").Phase == bridge.Running })
+	if v := w.view("fragile"); !v.Ended.IsZero() || v.Exit != "" {
+		t.Errorf("case 25: it runs, and the view says that it ended at %v (%s)", v.Ended, v.Exit)
+	}
 	w.until(6*time.Hour, "all end", w.finished("fragile", "strict", "other"))
 	if v := w.view("fragile"); v.Phase != bridge.Completed || v.Restart != 1 {
 		t.Errorf("case 25: %s after %d restarts (%s)", v.Phase, v.Restart, v.Exit)

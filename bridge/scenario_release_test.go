@@ -19,6 +19,9 @@ func TestScenarioReleasedWhilePinned(t *testing.T) {
 	if len(v.Changed.Pinned) == 0 {
 		t.Fatalf("nothing is pinned: %+v", v.Changed)
 	}
+	if !v.Releasing {
+		t.Error("the view does not say that it is being given back")
+	}
 	if !strings.Contains(v.Why, "released") || !strings.Contains(v.Why, "node list") {
 		t.Errorf("the view says %q", v.Why)
 	}

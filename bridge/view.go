@@ -140,9 +140,11 @@ type JobView struct {
 	Demoted  *Demotion `json:"demoted,omitempty"`
 	Reserved float64   `json:"reserved_gpu_hours,omitempty"`
 	// Watched says that it is ours but not acted on: the stage does not let us, or we are paused.
-	Watched bool    `json:"watched,omitempty"`
-	Profile Profile `json:"profile"`
-	Stop    string  `json:"stop"` // the criterion in words
+	Watched bool `json:"watched,omitempty"`
+	// Releasing says that it is being given back for good; while it runs its node list stays.
+	Releasing bool    `json:"releasing,omitempty"`
+	Profile   Profile `json:"profile"`
+	Stop      string  `json:"stop"` // the criterion in words
 	// Held is how long it has held GPUs, in seconds; Forecasts what was forecast of it.
 	Held      float64              `json:"held_s"`
 	Forecasts []estimator.Forecast `json:"-"`

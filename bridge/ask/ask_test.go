@@ -163,6 +163,14 @@ func TestHelps(t *testing.T) {
 }
 
 // Every phase and every reason has words, whatever is missing of the rest, and words of users travel whole.
+// A running job that was given back says so, not that the stage or a pause keeps UniSched away from it.
+func TestReleasedWhileItRuns(t *testing.T) {
+	j := bridge.JobView{Phase: bridge.Running, Watched: true, Releasing: true, Why: "released: plain Slurm's from now on"}
+	if x := Explain(&bridge.View{Stage: "strict"}, j); x.Cause.Code != CauseReleased || !strings.Contains(x.Cause.Text, "plain Slurm's") {
+		t.Errorf("%+v", x.Cause)
+	}
+}
+
 func TestEverythingHasWords(t *testing.T) {
 	codes := []string{"", planner.ReasonRuns, planner.ReasonStarts, planner.ReasonOutbid, planner.ReasonNoHole, planner.ReasonFull, planner.ReasonNeverFits, planner.ReasonBlocked, planner.ReasonMidLease,
 		planner.ReasonNoPreempt, planner.ReasonLeaving, planner.ReasonPreempted, planner.ReasonLate, planner.ReasonLetThrough, planner.ReasonBudget, planner.ReasonNodeTrouble, "of tomorrow"}

@@ -50,7 +50,7 @@ func (e *explainer) cause() Cause {
 	switch {
 	case j.Phase == bridge.Unmanaged:
 		return e.unmanaged()
-	case j.Phase == bridge.Released:
+	case j.Phase == bridge.Released, j.Releasing:
 		return Cause{CauseReleased, sentence(j.Why, "given back to plain Slurm"), "UniSched does not take it up again; submit it anew to have it managed."}
 	case j.Phase.Ended():
 		return Cause{CauseEnded, sentence(strings.TrimSpace(j.Why+" "+paren(j.Exit)), "it is over"), ""}

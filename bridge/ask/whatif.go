@@ -215,6 +215,9 @@ func (a *Asker) beyond(v *bridge.View, j bridge.JobView) (bridge.JobView, bool) 
 		return j, false
 	}
 	j.Forecast = a.played[k]
+	if j.Profile.Needed() { // what was played out is the step that measures it
+		j.Forecast = j.Forecast.Add(planner.Seconds(j.Left.Mid))
+	}
 	j.ForecastLow, j.ForecastHigh = j.Forecast.Add(-planner.Seconds(j.Left.Mid-j.Left.Low)), j.Forecast.Add(planner.Seconds(j.Left.High-j.Left.Mid))
 	if j.Target.StartBy.IsZero() {
 		j.Target.StartBy = j.Forecast.Add(-planner.Seconds(j.Left.Mid))

@@ -114,6 +114,17 @@ func TestParseNone(t *testing.T) {
 	}
 }
 
+func TestMisspelt(t *testing.T) {
+	for in, want := range map[string]string{
+		"uniched:class=strict": "uniched:", "project 7; UniSched:class=strict": "UniSched:", "unisched class=strict": "unisched",
+		"": "", "hello": "", "project:7": "", "unisched:class=strict": "",
+	} {
+		if got := Misspelt(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	deep := `{"a":` + strings.Repeat("[", 400) + strings.Repeat("]", 400) + `,"unisched":{"epoch":5}}`
 	for _, tt := range []struct {

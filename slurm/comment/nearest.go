@@ -3,6 +3,7 @@ package comment
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // nearest is the word that v most likely meant, "" when none is near.
@@ -17,6 +18,20 @@ func nearest(v string, words []string) string {
 		}
 	}
 	return best
+}
+
+// Misspelt is the word of a comment without a part of ours ([ErrNone]) that probably was to begin one, "" when there is none.
+func Misspelt(s string) string {
+	for _, token := range strings.FieldsFunc(s, func(r rune) bool { return r == ';' || unicode.IsSpace(r) }) {
+		word, _, colon := strings.Cut(token, ":")
+		switch {
+		case token == marker:
+			return token
+		case colon && word != marker && nearest(word, []string{marker}) != "":
+			return word + ":"
+		}
+	}
+	return ""
 }
 
 // distance is the number of letters to insert, delete, replace or swap with

@@ -147,7 +147,11 @@ func (a *app) jobs(jobs []bridge.JobView, all bool) {
 			hidden++
 			continue
 		}
-		t.add(j.Ref, j.Name, j.User, shortClass(string(j.Class)), shortPhase(j.Phase), strconv.Itoa(j.GPUs), a.ahead(j.LeaseUntil),
+		lease := a.ahead(j.LeaseUntil)
+		if j.Releasing {
+			lease = "-" // it has none any more
+		}
+		t.add(j.Ref, j.Name, j.User, shortClass(string(j.Class)), shortPhase(j.Phase), strconv.Itoa(j.GPUs), lease,
 			a.ahead(j.LastDeadline()), a.ahead(finish(j)), note(j))
 	}
 	a.print(&t)

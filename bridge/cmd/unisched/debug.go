@@ -164,7 +164,7 @@ func (b *bundle) add(name string, raw []byte, err error) {
 	case len(raw) > min(maxBundleFile, b.left):
 		item.Note = fmt.Sprintf("left out: %d bytes are too many", len(raw))
 	default:
-		err := b.tw.WriteHeader(&tar.Header{Name: "unisched-bundle/" + name, Mode: 0o600, Size: int64(len(raw)), ModTime: b.now})
+		err := b.tw.WriteHeader(&tar.Header{Name: "unisched-bundle/" + name, Mode: 0o600, Size: int64(len(raw)), ModTime: b.now.Truncate(time.Second)})
 		if err == nil {
 			_, err = b.tw.Write(raw)
 		}
@@ -227,7 +227,7 @@ func (b *bundle) rounds(dir string, most int) {
 // finish adds the table of contents and ends the archive.
 func (b *bundle) finish() error {
 	text := []byte(b.contents())
-	err := b.tw.WriteHeader(&tar.Header{Name: "unisched-bundle/CONTENTS.txt", Mode: 0o600, Size: int64(len(text)), ModTime: b.now})
+	err := b.tw.WriteHeader(&tar.Header{Name: "unisched-bundle/CONTENTS.txt", Mode: 0o600, Size: int64(len(text)), ModTime: b.now.Truncate(time.Second)})
 	if err == nil {
 		_, err = b.tw.Write(text)
 	}

@@ -235,7 +235,7 @@ func (a *app) phase(j bridge.JobView) string {
 
 func (a *app) lease(j bridge.JobView) string {
 	switch {
-	case j.Phase.Ended() || j.Phase == bridge.Released || j.Phase == bridge.Unmanaged:
+	case j.Phase.Ended() || j.Phase == bridge.Released || j.Phase == bridge.Unmanaged || j.Releasing:
 		return "none"
 	case len(j.Placement) > 0 && j.Phase.OnGPUs():
 		s := fmt.Sprintf("%s until %s", j.Placement, a.moment(j.LeaseUntil))

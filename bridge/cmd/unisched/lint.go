@@ -120,7 +120,7 @@ func (a *app) lint(s script) error {
 			return err
 		}
 	} else {
-		a.verdict(doc, w)
+		a.verdict(doc, s, w)
 		if h := advice(w); err == nil && h != "" {
 			fmt.Fprintln(a.err, h)
 		}
@@ -169,7 +169,7 @@ func wish(w comment.Wish) *wishDoc {
 	return d
 }
 
-func (a *app) verdict(doc lintDoc, w comment.Wish) {
+func (a *app) verdict(doc lintDoc, s script, w comment.Wish) {
 	where := ""
 	if doc.File != "" {
 		where = fmt.Sprintf("%s:%d: ", doc.File, doc.Line)
@@ -188,6 +188,9 @@ func (a *app) verdict(doc lintDoc, w comment.Wish) {
 		}
 	case "none":
 		fmt.Fprintf(a.out, "%snothing for UniSched: the job runs as a plain Slurm job\n", clean(where, false))
+		if word := comment.Misspelt(s.text); word != "" {
+			fmt.Fprintf(a.err, "note: only what follows \"unisched:\" is read, and the comment says %q\n", clean(word, false))
+		}
 	default:
 		e := doc.Error
 		fmt.Fprintf(a.out, "%sbad: byte %d", clean(where, false), e.Offset)

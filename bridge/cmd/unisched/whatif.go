@@ -126,9 +126,11 @@ func (a *app) answer(q ask.Question, ans ask.Answer) {
 	case !ans.Accepted:
 		verdict = "not accepted"
 	case ans.AtRisk:
-		verdict = "accepted, but its deadline is at risk"
+		verdict = "accepted, deadline at risk"
 	}
-	fmt.Fprintln(a.out, cut(clean(fmt.Sprintf("What if %q were submitted now, with %d GPUs: %s", q.Name, ans.Job.GPUs, verdict), false), width))
+	rest := fmt.Sprintf(" were submitted now, with %d GPUs: %s", ans.Job.GPUs, verdict)
+	name := cut(clean(q.Name, false), max(width-len(`What if ""`+rest), 8)) // the name gives way, never the verdict
+	fmt.Fprintf(a.out, "What if %q%s\n", name, rest)
 	item(a.out, "In short", "%s", ans.Verdict)
 	item(a.out, "Why", "%s", ans.Cause.Text)
 	if ans.Cause.Do != "" && !ans.Accepted {

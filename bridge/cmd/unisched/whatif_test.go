@@ -83,7 +83,7 @@ func TestWhatIfCommand(t *testing.T) {
 		says string
 	}{
 		{"time enough", []string{"--gpus", "2", "-t", "60", "--deadline", "now+20h", "--comment", "unisched:stop=iters:600,ckpt=USR1"}, 0, "accepted"},
-		{"no time", []string{"--gpus", "16", "-t", "180", "--deadline", "now+20m", "--comment", "unisched:stop=iters:9000,ckpt=USR1"}, 2, "but its deadline"},
+		{"no time", []string{"--gpus", "16", "-t", "180", "--deadline", "now+20m", "--comment", "unisched:stop=iters:9000,ckpt=USR1"}, 2, "deadline at risk"},
 		{"too big", []string{"--gpus", "99", "--deadline", "now+20h"}, 2, "can ever hold"},
 		{"a bad comment", []string{"--gpus", "1", "--comment", "unisched:clas=strict"}, 2, "could not be read"},
 		{"no GPUs", []string{"--deadline", "now+6h"}, 1, "how many GPUs"},

@@ -29,7 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # many jobs share few cores; a 64
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 _here = os.path.dirname(os.path.abspath(__file__))
-for _dir in (os.path.join(_here, "..", "..", "..", "hooks", "python"), "/usr/share/unisched/python"):
+for _dir in (os.path.join(_here, "..", "..", "..", "hooks", "python"), "/usr/share/unisched-node/python"):
     if os.path.exists(os.path.join(_dir, "unisched.py")):
         sys.path.insert(0, _dir)
         break

@@ -33,7 +33,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 _here = os.path.dirname(os.path.abspath(__file__))
-for _dir in (os.path.join(_here, "..", "..", "..", "hooks", "python"), "/usr/share/unisched/python"):
+for _dir in (os.path.join(_here, "..", "..", "..", "hooks", "python"), "/usr/share/unisched-node/python"):
     if os.path.exists(os.path.join(_dir, "unisched.py")):
         sys.path.insert(0, _dir)
         break
