@@ -212,7 +212,7 @@ func (b *Bridge) leftOf(now time.Time, rec *Record) (leftTime, bool) {
 
 // finish is when the job is expected to end, and the 80 % interval of that; zero when it waits and the plan does not reach that far.
 func (r *Record) finish(now time.Time, left leftTime) (mid, low, high time.Time) {
-	mid = r.Target.Finish // with the waiting that the plan foresees
+	mid = r.Target.Finish                               // with the waiting that the plan foresees
 	if !mid.IsZero() && r.Class() == planner.Profiler { // the plan ends the step that measures it; the job's own work comes after
 		mid = mid.Add(planner.Seconds(left.Mid))
 	}
