@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"unisched/bridge"
+	"unisched/bridge/roll"
 	"unisched/planner"
 )
 
@@ -90,7 +91,7 @@ func TestStore(t *testing.T) {
 	keep(s, at(5*time.Hour), first, other)
 	keep(s, at(5*time.Hour), ended(), other)
 	s.Close()
-	names, err := files(dir)
+	names, err := filesOf(dir).Names()
 	if err != nil || len(names) != 2 {
 		t.Fatalf("files %v, %v", names, err)
 	}
@@ -112,7 +113,7 @@ func TestStore(t *testing.T) {
 // Old files go, the newest stays whatever it holds.
 func TestRotation(t *testing.T) {
 	dir := t.TempDir()
-	old := filepath.Join(dir, prefix+"20200101T000000.000000Z"+suffix)
+	old := filepath.Join(dir, "ended-"+"20200101T000000.000000Z"+roll.Suffix)
 	if err := os.WriteFile(old, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -126,13 +127,13 @@ func TestRotation(t *testing.T) {
 	if err := s.Keep(&bridge.View{At: noon, Jobs: []bridge.JobView{ended()}}); err != nil {
 		t.Fatal(err)
 	}
-	s.size = maxFileBytes + 1
+	s.files.MaxFile = 0 // the file that is open is full
 	j := ended()
 	j.ID = 14
 	if err := s.Keep(&bridge.View{At: at(time.Second), Jobs: []bridge.JobView{j}}); err != nil {
 		t.Fatal(err)
 	}
-	names, err := files(dir)
+	names, err := filesOf(dir).Names()
 	want := []string{"ended-20261201T120000.000000Z.jsonl", "ended-20261201T120001.000000Z.jsonl"}
 	if d := cmp.Diff(want, names); d != "" || err != nil {
 		t.Error(d, err)

@@ -1,18 +1,15 @@
 package account
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"unisched/bridge"
+	"unisched/bridge/roll"
 	"unisched/slurm"
 )
 
@@ -30,7 +27,10 @@ const (
 	MaxEntries = 200_000
 )
 
-const prefix, suffix = "ended-", ".jsonl"
+// filesOf are the files of a folder of entries.
+func filesOf(dir string) *roll.Files {
+	return &roll.Files{What: "ended jobs", Dir: dir, Prefix: "ended-", MaxLine: maxLine, MaxFile: maxFileBytes, MaxAll: maxAllBytes, MaxFiles: maxFiles, MaxAge: maxAge}
+}
 
 // key names a job: ids are used again.
 type key struct {
@@ -42,10 +42,8 @@ func (e Entry) key() key { return key{e.Job, e.Submitted.Unix()} }
 
 // Store appends entries. It is for one goroutine; readers need none.
 type Store struct {
-	dir  string
-	file *os.File
-	size int64
-	seen map[key]int64 // end of what is written
+	files *roll.Files
+	seen  map[key]int64 // end of what is written
 }
 
 // Open takes up the entries in dir, which is made if it is missing.
@@ -53,7 +51,7 @@ func Open(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("ended jobs: %w", err)
 	}
-	s := &Store{dir: dir, seen: map[key]int64{}}
+	s := &Store{files: filesOf(dir), seen: map[key]int64{}}
 	err := each(dir, func(e Entry) { s.seen[e.key()] = e.Ended.Unix() })
 	return s, err
 }
@@ -104,58 +102,16 @@ func (s *Store) Keep(v *bridge.View) error {
 }
 
 func (s *Store) write(buf []byte, now time.Time) error {
-	if s.file == nil || s.size > maxFileBytes {
-		if err := s.begin(now); err != nil {
+	if s.files.Full() {
+		if err := s.files.Begin(now.UTC().Format("20060102T150405.000000Z"), now); err != nil {
 			return err
 		}
 	}
-	n, err := s.file.Write(buf)
-	s.size += int64(n)
-	if err != nil {
-		s.Close()
-		return fmt.Errorf("ended jobs: %w", err)
-	}
-	return nil
-}
-
-// begin opens a new file, named by the time, and removes what is too old or too much. No file is taken up again: its last line may be torn.
-func (s *Store) begin(now time.Time) error {
-	s.Close()
-	f, err := os.OpenFile(filepath.Join(s.dir, prefix+now.UTC().Format("20060102T150405.000000Z")+suffix), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return fmt.Errorf("ended jobs: %w", err)
-	}
-	s.file, s.size = f, 0
-	names, err := files(s.dir)
-	if err != nil {
-		return err
-	}
-	bytes := int64(0)
-	for k, name := range slices.Backward(names) {
-		info, err := os.Stat(filepath.Join(s.dir, name))
-		if err != nil {
-			return fmt.Errorf("ended jobs: %w", err)
-		}
-		bytes += info.Size()
-		kept := len(names) - k
-		if kept > 1 && (kept > maxFiles || bytes > maxAllBytes || now.Sub(info.ModTime()) > maxAge) {
-			if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
-				return fmt.Errorf("ended jobs: %w", err)
-			}
-		}
-	}
-	return nil
+	return s.files.Write(buf)
 }
 
 // Close ends the store. It may be used again.
-func (s *Store) Close() error {
-	if s.file == nil {
-		return nil
-	}
-	err := s.file.Close()
-	s.file = nil
-	return err
-}
+func (s *Store) Close() error { return s.files.Close() }
 
 // Read gives the jobs that ended at or after since, by their end. A folder that does not exist is an error that wraps fs.ErrNotExist.
 func Read(dir string, since time.Time) ([]Entry, error) {
@@ -177,38 +133,15 @@ func Read(dir string, since time.Time) ([]Entry, error) {
 	return tail(out, MaxEntries), nil
 }
 
-// files are those of the folder, oldest first.
-func files(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("ended jobs: %w", err)
-	}
-	var out []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), prefix) && strings.HasSuffix(e.Name(), suffix) && e.Type().IsRegular() {
-			out = append(out, e.Name())
-		}
-	}
-	return out, nil
-}
-
 // each hands over all entries; lines that are torn or damaged are passed over.
 func each(dir string, tell func(Entry)) error {
-	names, err := files(dir)
+	files := filesOf(dir)
+	names, err := files.Names()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		f, err := os.Open(filepath.Join(dir, name))
-		if errors.Is(err, os.ErrNotExist) { // rotated away meanwhile
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("ended jobs: %w", err)
-		}
-		err = Scan(io.LimitReader(f, 2*maxFileBytes), tell)
-		f.Close()
-		if err != nil {
+		if err := files.Each(name, entries(tell)); err != nil {
 			return err
 		}
 	}
@@ -216,19 +149,14 @@ func each(dir string, tell func(Entry)) error {
 }
 
 // Scan reads entries, one a line.
-func Scan(r io.Reader, tell func(Entry)) error {
-	in := bufio.NewReaderSize(r, maxLine)
-	for {
-		line, err := in.ReadSlice('\n')
+func Scan(r io.Reader, tell func(Entry)) error { return filesOf("").Scan(r, entries(tell)) }
+
+// entries hands on the lines that are entries.
+func entries(tell func(Entry)) func(line []byte) {
+	return func(line []byte) {
 		var e Entry
-		if len(line) > 0 && json.Unmarshal(line, &e) == nil && e.Job > 0 && e.Phase.Ended() && !e.Ended.IsZero() && !e.Ended.Before(e.Submitted) {
+		if json.Unmarshal(line, &e) == nil && e.Job > 0 && e.Phase.Ended() && !e.Ended.IsZero() && !e.Ended.Before(e.Submitted) {
 			tell(e)
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
-			return fmt.Errorf("ended jobs: %w", err)
 		}
 	}
 }

@@ -6,15 +6,11 @@
 package events
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +18,7 @@ import (
 	"time"
 
 	"unisched/bridge"
+	"unisched/bridge/roll"
 	"unisched/slurm"
 )
 
@@ -56,9 +53,7 @@ const (
 
 // Store is the list. Make one with Open. Append is for one goroutine, the others may be called from any.
 type Store struct {
-	dir  string
-	file *os.File
-	size int64
+	files *roll.Files
 
 	mu     sync.Mutex
 	next   int64
@@ -72,21 +67,21 @@ func Open(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("events: %w", err)
 	}
-	s := &Store{dir: dir, next: 1, fresh: make(chan struct{}), scans: make(chan struct{}, 2)}
-	names, err := s.files()
+	s := &Store{files: filesOf(dir), next: 1, fresh: make(chan struct{}), scans: make(chan struct{}, 2)}
+	names, err := s.files.Names()
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range slices.Backward(names) {
 		var found []Event
-		if n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(name, prefix), suffix), 10, 62); err == nil {
+		if n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(name, prefix), roll.Suffix), 10, 62); err == nil {
 			s.next = max(s.next, n)
 		}
-		err := scan(filepath.Join(dir, name), nil, func(e Event) {
+		err := scan(s.files, name, nil, func(e Event) {
 			s.next = max(s.next, e.Seq+1)
 			found = append(found, e)
 		})
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err != nil {
 			return nil, err
 		}
 		if s.recent = append(found, s.recent...); len(s.recent) >= maxRecent {
@@ -97,61 +92,14 @@ func Open(dir string) (*Store, error) {
 	return s, s.begin()
 }
 
-const prefix, suffix = "events-", ".jsonl"
+const prefix = "events-"
 
-// files are the names of the list's files, oldest first: a file is named by the first number that it may hold.
-func (s *Store) files() ([]string, error) {
-	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		return nil, fmt.Errorf("events: %w", err)
-	}
-	var out []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), prefix) && strings.HasSuffix(e.Name(), suffix) && e.Type().IsRegular() {
-			out = append(out, e.Name())
-		}
-	}
-	return out, nil
+// filesOf are the files of a list: a file is named by the first number that it may hold.
+func filesOf(dir string) *roll.Files {
+	return &roll.Files{What: "events", Dir: dir, Prefix: prefix, MaxLine: maxLine, MaxFile: maxFileBytes, MaxAll: maxAllBytes, MaxFiles: maxFiles}
 }
 
-// begin opens a new file and removes the oldest beyond the bound. A torn line at the end of the last file stays where it is: no file is taken up again.
-func (s *Store) begin() error {
-	if s.file != nil {
-		s.file.Close()
-		s.file = nil
-	}
-	f, err := os.OpenFile(filepath.Join(s.dir, fmt.Sprintf("%s%019d%s", prefix, s.next, suffix)), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return fmt.Errorf("events: %w", err)
-	}
-	s.file, s.size = f, 0
-	return s.rotate()
-}
-
-// rotate removes the oldest files beyond the bounds; the newest stays.
-func (s *Store) rotate() error {
-	names, err := s.files()
-	if err != nil {
-		return err
-	}
-	bytes := int64(0)
-	for k, name := range slices.Backward(names) {
-		path := filepath.Join(s.dir, name)
-		info, err := os.Stat(path)
-		if err != nil {
-			return fmt.Errorf("events: %w", err)
-		}
-		bytes += info.Size()
-		kept := len(names) - k
-		if kept == 1 || kept <= maxFiles && bytes <= maxAllBytes {
-			continue
-		}
-		if err := os.Remove(path); err != nil {
-			return fmt.Errorf("events: %w", err)
-		}
-	}
-	return nil
-}
+func (s *Store) begin() error { return s.files.Begin(fmt.Sprintf("%019d", s.next), time.Time{}) }
 
 // Append numbers the events and keeps them. After an error they are still in memory, and the next call tries a new file.
 func (s *Store) Append(list ...Event) error {
@@ -174,28 +122,16 @@ func (s *Store) Append(list ...Event) error {
 	s.fresh = make(chan struct{})
 	s.mu.Unlock()
 
-	if s.file == nil || s.size > maxFileBytes {
+	if s.files.Full() {
 		if err := s.begin(); err != nil {
 			return err
 		}
 	}
-	n, err := s.file.Write(buf)
-	s.size += int64(n)
-	if err != nil {
-		s.file.Close()
-		s.file = nil
-		return fmt.Errorf("events: %w", err)
-	}
-	return nil
+	return s.files.Write(buf)
 }
 
 // Close ends the list.
-func (s *Store) Close() error {
-	if s.file == nil {
-		return nil
-	}
-	return s.file.Close()
-}
+func (s *Store) Close() error { return s.files.Close() }
 
 // Query picks events. Job 0: of all. Since is the last number that the asker knows: only later ones are given, oldest first; 0 means the newest Limit.
 type Query struct {
@@ -270,7 +206,7 @@ func (q Query) pick(list []Event) []Event {
 func (s *Store) search(q Query, before int64) ([]Event, error) {
 	s.scans <- struct{}{}
 	defer func() { <-s.scans }()
-	names, err := s.files()
+	names, err := s.files.Names()
 	if err != nil {
 		return nil, err
 	}
@@ -280,14 +216,14 @@ func (s *Store) search(q Query, before int64) ([]Event, error) {
 	}
 	var out []Event
 	for _, name := range names {
-		err := scan(filepath.Join(s.dir, name), must, func(e Event) {
+		err := scan(s.files, name, must, func(e Event) {
 			if e.Seq < before && e.Seq > q.Since && (q.Job == 0 || e.Job == q.Job) {
 				if out = append(out, e); q.Since == 0 && len(out) >= 2*q.Limit { // only the newest matter
 					out = append(out[:0], out[q.Limit:]...)
 				}
 			}
 		})
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // rotated away meanwhile
+		if err != nil {
 			return nil, err
 		}
 		if q.Since > 0 && len(out) >= q.Limit {
@@ -298,26 +234,11 @@ func (s *Store) search(q Query, before int64) ([]Event, error) {
 }
 
 // scan hands over the events of one file whose line holds must; lines that are torn or damaged are passed over.
-func scan(path string, must []byte, each func(Event)) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("events: %w", err)
-	}
-	defer f.Close()
-	r := bufio.NewReaderSize(io.LimitReader(f, 2*maxFileBytes), maxLine)
-	for {
-		line, err := r.ReadSlice('\n')
-		if len(line) > 0 && (must == nil || bytes.Contains(line, must)) {
-			var e Event
-			if json.Unmarshal(line, &e) == nil && e.Seq > 0 {
-				each(e)
-			}
+func scan(files *roll.Files, name string, must []byte, each func(Event)) error {
+	return files.Each(name, func(line []byte) {
+		var e Event
+		if (must == nil || bytes.Contains(line, must)) && json.Unmarshal(line, &e) == nil && e.Seq > 0 {
+			each(e)
 		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
-			return fmt.Errorf("events: %w", err)
-		}
-	}
+	})
 }

@@ -108,7 +108,7 @@ func TestDamage(t *testing.T) {
 	s := open(t, dir)
 	put(t, s, 1, "a", "b")
 	s.Close()
-	names, err := s.files()
+	names, err := s.files.Names()
 	if err != nil || len(names) != 1 {
 		t.Fatal(names, err)
 	}
@@ -144,7 +144,7 @@ func TestRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	names, err := s.files()
+	names, err := s.files.Names()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,9 +176,16 @@ func TestDiskTrouble(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "events")
 	s := open(t, dir)
 	put(t, s, 1, "a")
-	s.file.Close()
+	s.Close()
+	away := dir + ".away"
+	if err := os.Rename(dir, away); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Append(Event{What: "b"}); err == nil {
-		t.Error("written to a closed file")
+		t.Error("written to a folder that is gone")
+	}
+	if err := os.Rename(away, dir); err != nil {
+		t.Fatal(err)
 	}
 	if got := find(t, s, Query{}); got != "1a 2b next 2" {
 		t.Error(got)
