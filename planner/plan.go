@@ -117,6 +117,12 @@ type SolverStats struct {
 	Pack   time.Duration `json:"pack_ns"`
 }
 
+// Asked reports whether a solver was asked at all; records of foreign origin may have no status.
+func (s SolverStats) Asked() bool { return s.Status != "skipped" && s.Status != "" }
+
+// Proven reports that no better plan was missed for want of a solution: nobody was asked, or the optimum was found within the gap.
+func (s SolverStats) Proven() bool { return !s.Asked() || s.Status == "optimal" }
+
 // Of returns the entry of a run.
 func (p Plan) Of(r Run) (Entry, bool) {
 	for _, e := range p.Entries {

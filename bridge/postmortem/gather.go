@@ -141,11 +141,10 @@ func look(x replay.Round, j *planner.Job, entries map[planner.Run]*planner.Entry
 
 // solverTrouble says what kept a round from the solver's own plan. That the plan before is kept because it is the best one is no trouble.
 func solverTrouble(p planner.Plan) string {
-	proven := p.Solver.Status == "optimal" || p.Solver.Status == "skipped" || p.Solver.Status == ""
 	switch {
 	case p.Candidate == "fallback":
 		return "a plan without the solver: " + cmp.Or(p.Solver.Error, p.Solver.Status, "it failed")
-	case p.Candidate == "last" && !proven:
+	case p.Candidate == "last" && !p.Solver.Proven():
 		return "the plan of the round before, since the solver ended with " + p.Solver.Status
 	case p.Solver.Status == "failed":
 		return "the solver failed: " + cmp.Or(p.Solver.Error, "no reason given")

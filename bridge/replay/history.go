@@ -98,16 +98,13 @@ func Load(r Records, told func(done, all int)) (*History, error) {
 
 // solver books the solver's part of a round.
 func (h *History) solver(p planner.Plan) {
-	proven := p.Solver.Status == "optimal" || p.Solver.Status == "skipped" || p.Solver.Status == ""
-	if p.Candidate == "last" && !proven || p.Candidate == "fallback" {
+	if p.Candidate == "last" && !p.Solver.Proven() || p.Candidate == "fallback" {
 		h.Cached++
 	}
-	switch p.Solver.Status {
-	case "skipped", "":
-	case "optimal":
+	if p.Solver.Asked() {
 		h.Solves = append(h.Solves, p.Solver.Solve)
-	default:
-		h.Solves = append(h.Solves, p.Solver.Solve)
+	}
+	if !p.Solver.Proven() {
 		h.Timeouts++
 	}
 }

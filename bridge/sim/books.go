@@ -281,20 +281,17 @@ func (b *books) planned(s planner.Snapshot, p planner.Plan, took time.Duration) 
 		b.cached++
 	}
 	b.integrate(s.Now)
-	b.degraded = false
-	switch p.Solver.Status {
-	case "skipped", "":
-	case "optimal":
+	b.degraded = !p.Solver.Proven()
+	if p.Solver.Asked() {
 		b.solves = append(b.solves, p.Solver.Solve)
-	default:
-		b.solves = append(b.solves, p.Solver.Solve)
+	}
+	if b.degraded {
 		b.timeouts++
-		b.degraded = true
 	}
 	b.foresee(s)
 	for i, e := range p.Entries {
 		if a := b.ids[slurm.JobID(e.Run.Job)]; a != nil && s.Jobs[i].Class.SLO() && e.Tier >= 0 {
-			a.promised, a.greedy = e.Tier, p.Solver.Status != "optimal" && p.Solver.Status != "skipped"
+			a.promised, a.greedy = e.Tier, b.degraded
 		}
 	}
 	io.WriteString(b.log, p.Candidate)

@@ -199,7 +199,7 @@ func (x *replayed) planAgain(ctx context.Context, p bridge.Policy, records repla
 		}
 		plan := p.Plan(ctx, r.Snapshot)
 		x.Again++
-		if s := plan.Solver.Status; s != "optimal" && s != "skipped" && s != "" {
+		if !plan.Solver.Proven() {
 			x.Unproven++
 		}
 		if plan.Candidate == "fallback" {
