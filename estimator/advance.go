@@ -16,6 +16,3 @@ func (f Fabric) Advance(e planner.Estimate, j Job, more int64, now time.Time) pl
 	e.Suspensions = min(max(f.suspensions(j, e, now), 0), 1e6)
 	return e
 }
-
-// Known reports whether an estimate of the job rests on measurements and a stop criterion; otherwise it also depends on how long the job has run.
-func Known(j Job) bool { return len(j.Samples) > 0 && j.Stop.Kind != NoStop }

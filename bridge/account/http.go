@@ -1,12 +1,12 @@
 package account
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
 
 	"unisched/bridge"
+	"unisched/bridge/control"
 )
 
 // Path is where the control socket answers: GET [?since=RFC 3339]: Document.
@@ -24,14 +24,14 @@ func Handler(dir string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet {
 			w.Header().Set("Allow", http.MethodGet)
-			reply(w, http.StatusMethodNotAllowed, problem("only GET here"))
+			control.Refuse(w, http.StatusMethodNotAllowed, "only GET here")
 			return
 		}
 		since := time.Time{}
 		if s := r.URL.Query().Get("since"); s != "" {
 			var err error
 			if since, err = time.Parse(time.RFC3339, s); err != nil {
-				reply(w, http.StatusBadRequest, problem(fmt.Sprintf("since=%.40q is not an RFC 3339 time", s)))
+				control.Refuse(w, http.StatusBadRequest, fmt.Sprintf("since=%.40q is not an RFC 3339 time", s))
 				return
 			}
 		}
@@ -39,30 +39,12 @@ func Handler(dir string) http.Handler {
 		list, err := Read(dir, since)
 		<-turn
 		if err != nil {
-			reply(w, http.StatusInternalServerError, problem(err.Error()))
+			control.Refuse(w, http.StatusInternalServerError, err.Error())
 			return
 		}
 		if list == nil {
 			list = []Entry{}
 		}
-		reply(w, http.StatusOK, Document{bridge.ViewSchema, list})
+		control.Reply(w, http.StatusOK, Document{bridge.ViewSchema, list})
 	})
-}
-
-func problem(text string) any {
-	return struct {
-		Schema int    `json:"schema_version"`
-		Error  string `json:"error"`
-	}{bridge.ViewSchema, text}
-}
-
-func reply(w http.ResponseWriter, status int, doc any) {
-	b, err := json.Marshal(doc)
-	if err != nil {
-		status, b = http.StatusInternalServerError, []byte(`{"schema_version":1,"error":"an entry cannot be written as JSON"}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	w.Write(append(b, '\n'))
 }

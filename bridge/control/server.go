@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"strings"
@@ -39,16 +38,6 @@ type Server struct {
 	Mounts map[string]http.Handler
 	// Asker answers what-if questions; nil: they are not answered.
 	Asker *ask.Asker
-}
-
-// Serve listens on path and answers until ctx ends. A socket file left by a dead process is replaced; one that somebody answers on is
-// [ErrInUse].
-func Serve(ctx context.Context, path string, mode fs.FileMode, gid int, s Server) error {
-	l, err := Listen(path, mode, gid)
-	if err != nil {
-		return err
-	}
-	return s.Serve(ctx, l)
 }
 
 // Serve answers on l until ctx ends, and closes l. Requests in progress get a second to finish.
@@ -100,20 +89,20 @@ func (s Server) handler() http.Handler {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet {
 				w.Header().Set("Allow", http.MethodGet)
-				refuse(w, http.StatusMethodNotAllowed, "only GET here")
+				Refuse(w, http.StatusMethodNotAllowed, "only GET here")
 				return
 			}
 			v := s.View()
 			if v == nil {
-				refuse(w, http.StatusServiceUnavailable, notYet)
+				Refuse(w, http.StatusServiceUnavailable, notYet)
 				return
 			}
 			doc, err := answer(v, r)
 			if err != nil {
-				refuse(w, statusOf(err), err.Error())
+				Refuse(w, statusOf(err), err.Error())
 				return
 			}
-			reply(w, http.StatusOK, doc)
+			Reply(w, http.StatusOK, doc)
 		})
 	}
 	get(PathStatus, func(v *bridge.View, _ *http.Request) (any, error) { return Status{View: *v}, nil })
@@ -153,7 +142,7 @@ func (s Server) handler() http.Handler {
 	s.page(mux)
 	mux.HandleFunc(PathOrder, s.order)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, "no such path; this daemon speaks "+strings.Join(paths, ", "))
+		Refuse(w, http.StatusNotFound, "no such path; this daemon speaks "+strings.Join(paths, ", "))
 	})
 	return mux
 }
@@ -168,26 +157,26 @@ func notNil(jobs []bridge.JobView) []bridge.JobView {
 func (s Server) order(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(w, http.StatusMethodNotAllowed, "only POST here")
+		Refuse(w, http.StatusMethodNotAllowed, "only POST here")
 		return
 	}
 	uid, ok := r.Context().Value(peerKey{}).(uint32)
 	if !ok || s.Operator == nil || !s.Operator(uid) {
-		refuse(w, http.StatusForbidden, fmt.Sprintf("uid %d may not give orders: it is not among daemon.operators of the configuration", uid))
+		Refuse(w, http.StatusForbidden, fmt.Sprintf("uid %d may not give orders: it is not among daemon.operators of the configuration", uid))
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxOrderBytes))
 	if err != nil {
 		if _, big := errors.AsType[*http.MaxBytesError](err); big {
-			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("an order has at most %d bytes", maxOrderBytes))
+			Refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("an order has at most %d bytes", maxOrderBytes))
 			return
 		}
-		refuse(w, http.StatusBadRequest, "order: the body ended early")
+		Refuse(w, http.StatusBadRequest, "order: the body ended early")
 		return
 	}
 	o, err := decodeOrder(body)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
+		Refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	o.By = fmt.Sprintf("uid %d", uid)
@@ -196,13 +185,13 @@ func (s Server) order(w http.ResponseWriter, r *http.Request) {
 	text, err := s.Order(ctx, o)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		refuse(w, http.StatusGatewayTimeout, "the order was taken but no cycle has finished since: look at `unisched status`")
+		Refuse(w, http.StatusGatewayTimeout, "the order was taken but no cycle has finished since: look at `unisched status`")
 	case errors.Is(err, bridge.ErrNoSuchJob):
-		refuse(w, http.StatusNotFound, err.Error())
+		Refuse(w, http.StatusNotFound, err.Error())
 	case err != nil:
-		refuse(w, http.StatusConflict, err.Error())
+		Refuse(w, http.StatusConflict, err.Error())
 	default:
-		reply(w, http.StatusOK, Result{Schema: bridge.ViewSchema, OK: true, Text: text})
+		Reply(w, http.StatusOK, Result{Schema: bridge.ViewSchema, OK: true, Text: text})
 	}
 }
 
@@ -227,23 +216,23 @@ func (s Server) whatIf(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(w, http.StatusMethodNotAllowed, "only POST here")
+		Refuse(w, http.StatusMethodNotAllowed, "only POST here")
 		return
 	case s.Asker == nil:
-		refuse(w, http.StatusNotFound, "this daemon answers no what-if questions here")
+		Refuse(w, http.StatusNotFound, "this daemon answers no what-if questions here")
 		return
 	}
 	v := s.View()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestionBytes))
 	if err != nil {
-		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a question has at most %d bytes", maxQuestionBytes))
+		Refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a question has at most %d bytes", maxQuestionBytes))
 		return
 	}
 	var q ask.Question
 	dec := json.NewDecoder(strings.NewReader(string(body)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&q); err != nil {
-		refuse(w, http.StatusBadRequest, "question: "+err.Error())
+		Refuse(w, http.StatusBadRequest, "question: "+err.Error())
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), whatIfTimeout)
@@ -251,15 +240,15 @@ func (s Server) whatIf(w http.ResponseWriter, r *http.Request) {
 	ans, err := s.Asker.WhatIf(ctx, v, q)
 	switch {
 	case errors.Is(err, ask.ErrBusy):
-		refuse(w, http.StatusTooManyRequests, err.Error())
+		Refuse(w, http.StatusTooManyRequests, err.Error())
 	case errors.Is(err, ask.ErrQuestion):
-		refuse(w, http.StatusBadRequest, err.Error())
+		Refuse(w, http.StatusBadRequest, err.Error())
 	case errors.Is(err, bridge.ErrNoBasis):
-		refuse(w, http.StatusServiceUnavailable, err.Error())
+		Refuse(w, http.StatusServiceUnavailable, err.Error())
 	case err != nil:
-		refuse(w, http.StatusGatewayTimeout, "the what-if was not solved in time: "+err.Error())
+		Refuse(w, http.StatusGatewayTimeout, "the what-if was not solved in time: "+err.Error())
 	default:
-		reply(w, http.StatusOK, ans)
+		Reply(w, http.StatusOK, ans)
 	}
 }
 
@@ -299,17 +288,20 @@ func statusOf(err error) int {
 	return http.StatusBadRequest
 }
 
-func refuse(w http.ResponseWriter, status int, text string) {
-	reply(w, status, Problem{Schema: bridge.ViewSchema, Error: text})
+// Refuse answers with a Problem.
+func Refuse(w http.ResponseWriter, status int, text string) {
+	Reply(w, status, Problem{Schema: bridge.ViewSchema, Error: text})
 }
 
-func reply(w http.ResponseWriter, status int, doc any) {
+// Reply answers with a document as JSON; one that cannot be written is a Problem.
+func Reply(w http.ResponseWriter, status int, doc any) {
 	b, err := json.Marshal(doc)
 	if err != nil { // NaN or Inf in a document of ours: an answer all the same
 		status = http.StatusInternalServerError
 		b, _ = json.Marshal(Problem{Schema: bridge.ViewSchema, Error: "this document cannot be written: " + err.Error()})
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	w.Write(append(b, '\n'))
 }

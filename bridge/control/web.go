@@ -87,7 +87,7 @@ func (s Server) page(mux *http.ServeMux) {
 	mux.HandleFunc("GET /web/{name}", func(w http.ResponseWriter, r *http.Request) {
 		f, ok := files[r.PathValue("name")]
 		if !ok {
-			refuse(w, http.StatusNotFound, "no such file")
+			Refuse(w, http.StatusNotFound, "no such file")
 			return
 		}
 		send(w, r, f.kind, f.etag, f.body)
@@ -95,12 +95,12 @@ func (s Server) page(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+PathBoard, func(w http.ResponseWriter, r *http.Request) {
 		v := s.View()
 		if v == nil {
-			refuse(w, http.StatusServiceUnavailable, notYet)
+			Refuse(w, http.StatusServiceUnavailable, notYet)
 			return
 		}
 		raw, etag, err := latest.get(v)
 		if err != nil {
-			refuse(w, http.StatusInternalServerError, "this document cannot be written: "+err.Error())
+			Refuse(w, http.StatusInternalServerError, "this document cannot be written: "+err.Error())
 			return
 		}
 		send(w, r, "application/json", etag, raw)
@@ -138,10 +138,10 @@ func (s Server) ServeWeb(ctx context.Context, l net.Listener, hosts []string) er
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !known(r.Host, hosts):
-			refuse(w, http.StatusMisdirectedRequest, fmt.Sprintf("the page is not served under the name %.80q: web.hosts of the configuration lists the names", r.Host))
+			Refuse(w, http.StatusMisdirectedRequest, fmt.Sprintf("the page is not served under the name %.80q: web.hosts of the configuration lists the names", r.Host))
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			w.Header().Set("Allow", http.MethodGet)
-			refuse(w, http.StatusMethodNotAllowed, "only GET here: orders are given on the control socket")
+			Refuse(w, http.StatusMethodNotAllowed, "only GET here: orders are given on the control socket")
 		default:
 			inner.ServeHTTP(w, r)
 		}

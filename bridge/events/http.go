@@ -2,13 +2,13 @@ package events
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
 	"unisched/bridge"
+	"unisched/bridge/control"
 	"unisched/slurm"
 )
 
@@ -30,12 +30,12 @@ func (s *Store) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet {
 			w.Header().Set("Allow", http.MethodGet)
-			reply(w, http.StatusMethodNotAllowed, problem("only GET here"))
+			control.Refuse(w, http.StatusMethodNotAllowed, "only GET here")
 			return
 		}
 		q, wait, err := parse(r)
 		if err != nil {
-			reply(w, http.StatusBadRequest, problem(err.Error()))
+			control.Refuse(w, http.StatusBadRequest, err.Error())
 			return
 		}
 		var a Answer
@@ -47,13 +47,13 @@ func (s *Store) Handler() http.Handler {
 			a, err = s.Find(q)
 		}
 		if err != nil {
-			reply(w, http.StatusInternalServerError, problem(err.Error()))
+			control.Refuse(w, http.StatusInternalServerError, err.Error())
 			return
 		}
 		if a.Events == nil {
 			a.Events = []Event{}
 		}
-		reply(w, http.StatusOK, Document{bridge.ViewSchema, a.Events, a.Next})
+		control.Reply(w, http.StatusOK, Document{bridge.ViewSchema, a.Events, a.Next})
 	})
 }
 
@@ -79,22 +79,4 @@ func parse(r *http.Request) (Query, time.Duration, error) {
 		}
 	}
 	return Query{Job: slurm.JobID(job), Since: since, Limit: int(limit)}, time.Duration(wait) * time.Second, nil
-}
-
-func problem(text string) any {
-	return struct {
-		Schema int    `json:"schema_version"`
-		Error  string `json:"error"`
-	}{bridge.ViewSchema, text}
-}
-
-func reply(w http.ResponseWriter, status int, doc any) {
-	b, err := json.Marshal(doc)
-	if err != nil {
-		panic(err) // numbers, strings and times always encode
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	w.Write(append(b, '\n'))
 }

@@ -157,29 +157,6 @@ func (l *Lab) config(port int) string {
 
 func span(d time.Duration) string { return strconv.Quote(d.String()) }
 
-// Configure changes settings for the daemon's next start; see Options.Config.
-func (l *Lab) Configure(settings map[string]string) error {
-	if l.o.Config == nil {
-		l.o.Config = map[string]string{}
-	}
-	maps.Copy(l.o.Config, settings)
-	port, err := l.listenPort()
-	if err != nil {
-		return fmt.Errorf("lab: %w", err)
-	}
-	return os.WriteFile(l.ConfigFile, []byte(l.config(port)), 0o600)
-}
-
-// listenPort is the port that the watchers were told; it stands in the cluster's folder.
-func (l *Lab) listenPort() (int, error) {
-	text, err := os.ReadFile(filepath.Join(l.clusterDir(), "watch"))
-	if err != nil {
-		return 0, err
-	}
-	s := strings.TrimSpace(string(text))
-	return strconv.Atoi(s[strings.LastIndexByte(s, ':')+1:])
-}
-
 // logTail is the end of the daemon's log, to be put behind an error.
 func (l *Lab) logTail() string {
 	const most = 3000
