@@ -94,7 +94,8 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 		b.audited(c.now, was, a, id, out, err)
 	}
 	rec.sign(was, id)
-	return out, b.result(c.now, a, id, out, err)
+	b.result(c.now, a, id, out, err)
+	return out, nil
 }
 
 func (r *Record) sameRun(job slurm.Job) bool {
@@ -400,15 +401,13 @@ func (b *Bridge) intend(now time.Time, rec *Record, a Action, id, plan string) e
 	return nil
 }
 
-func (b *Bridge) result(now time.Time, a Action, id string, out Outcome, cause error) error {
+func (b *Bridge) result(now time.Time, a Action, id string, out Outcome, cause error) {
 	r := Result{ID: id, Action: a.Name(), Run: a.Of(), Outcome: out}
 	if cause != nil {
 		r.Error = cause.Error()
 	}
-	e := entry(now, kindResult, "", r)
 	// The record follows with the others at the end of the cycle; a crash in between loses no more than the outcome.
-	b.audit = append(b.audit, e)
-	return nil
+	b.audit = append(b.audit, entry(now, kindResult, "", r))
 }
 
 func entry(now time.Time, kind, key string, v any) journal.Entry {
