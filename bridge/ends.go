@@ -98,7 +98,7 @@ func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
 		}
 		rec.NoPreempt = "signal-kills: the checkpoint signal ended it; see its ckpt= setting"
 		return "the checkpoint signal killed it"
-	case signalled && unfinished:
+	case signalled && (unfinished || rec.Wish.Stop.Iterations == 0): // who fails has not come to an end of his own
 		return "it saved a checkpoint and did not exit with the agreed code"
 	case rec.Run.Profile:
 		return "its profile run failed"

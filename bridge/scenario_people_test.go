@@ -102,6 +102,8 @@ func TestScenarioBehaviours(t *testing.T) {
 		{name: "saves but runs on", body: func(b *slurmsim.Body) { b.Trap = slurmsim.RunsOn }, state: slurm.StateCompleted, why: "it saved its checkpoint and runs on"},
 		{name: "case 32: exits 0 after saving", body: func(b *slurmsim.Body) { b.Exit = code(0) }, state: slurm.StateCompleted, why: "exited 0 instead of the agreed code"},
 		{name: "case 32: exits 1 after saving", body: func(b *slurmsim.Body) { b.Exit = code(1) }, state: slurm.StateCompleted, why: "did not exit with the agreed code"},
+		{name: "case 32: exits 1 after saving, no stop= declared", body: func(b *slurmsim.Body) { b.Exit = code(1) },
+			sub: func(s *slurmsim.Submission) { s.Comment = "unisched:profile=skip,ckpt=" + signalled }, state: slurm.StateCompleted, why: "did not exit with the agreed code"},
 		{name: "--no-requeue", sub: func(s *slurmsim.Submission) { s.NoRequeue = true }, state: slurm.StateCompleted, why: "--no-requeue", spared: true},
 		{name: "case 28: no ckpt", sub: func(s *slurmsim.Submission) { s.Comment = "unisched:profile=skip,stop=iters:9000" }, state: slurm.StateCompleted, why: "no ckpt=", spared: true},
 		{name: "never says anything", body: func(b *slurmsim.Body) { b.Silent = true }, state: slurm.StateCompleted, why: "no sign of life", spared: true},
