@@ -111,12 +111,15 @@ var script = []struct {
 		p.until(soon, most)
 	}},
 	{"ends", func(p *play) {
-		p.submit(asked{name: "good", gpus: 1, seconds: 1})
-		p.submit(asked{name: "bad", gpus: 1, seconds: 1, exit: 3})
 		p.submit(asked{name: "deaf", gpus: 1, noTrap: true})
 		p.submit(asked{name: "no way back", gpus: 1, noRequeue: true})
 		p.submit(asked{name: "cancelled", gpus: 1})
 		p.submit(asked{name: "waiting", gpus: 1, begin: time.Hour})
+		p.until(2*time.Second, most)
+		// The short ones come one by one: whose GPU is free again for the next must not hang on how fast the host starts jobs.
+		p.submit(asked{name: "good", gpus: 1, seconds: 3})
+		p.until(2*time.Second, most)
+		p.submit(asked{name: "bad", gpus: 1, seconds: 3, exit: 3})
 		p.until(2*time.Second, most)
 		p.result("deaf", p.on.Signal(p.ctx, p.ids["deaf"].Ref(), slurm.Signal{Name: slurm.USR1}))
 		p.result("no way back", p.on.Signal(p.ctx, p.ids["no way back"].Ref(), slurm.Signal{Name: slurm.USR1}))
