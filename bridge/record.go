@@ -124,6 +124,7 @@ type Record struct {
 
 	dirty bool
 	made  madeFrom // of Estimate
+	work  work     // measured of its GPUs, not in Doubts yet
 	left  leftTime // derived from Estimate
 	// shownAt is where the snapshot of cycle shownIn has the job; shapes are those of shapeKey.
 	shownAt  int
