@@ -3,12 +3,12 @@
 package bridge_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -212,36 +212,48 @@ func (s *stage) die() {
 	panic(crash{s.n})
 }
 
-// tear cuts an append at every byte and looks whether a journal that ends there holds exactly the entries that are whole, and takes another one.
+// tear cuts an append at every byte and looks whether a journal that ends there holds exactly the entries that are whole, and takes another one. What
+// lies before the line that is cut is the line ahead of it, or a journal of one entry, or, for the first line, nothing: the reader looks at a line
+// without its end after it has read all others, and [journal.Open] is tested to do so (TestTornLengthsAreAlike).
 func (s *stage) tear(data []byte) {
 	s.t.Helper()
-	var whole []journal.Entry
-	for cut := range len(data) + 1 {
-		s.torn++
-		d := crashdisk.New()
-		state := filepath.Join(d.Root, "state")
-		d.Put(filepath.Join(state, "journal"), append(slices.Clip(firstLine()), data[:cut]...))
-		j, o, err := journal.Open(state)
-		if err != nil {
-			s.t.Fatalf("an append of %d bytes cut at %d: %v", len(data), cut, err)
+	ahead := [][]byte{nil, firstLine()}
+	for line := range bytes.Lines(data) {
+		for _, prefix := range ahead {
+			for cut := range len(line) + 1 {
+				s.torn++
+				s.cutAt(prefix, line, cut)
+			}
 		}
-		if cut == 0 || data[cut-1] == '\n' {
-			whole = o.Latest
-		}
-		if o.Damaged != "" || !reflect.DeepEqual(o.Latest, whole) {
-			s.t.Fatalf("an append of %d bytes cut at %d: damaged %q, %d entries of %d", len(data), cut, o.Damaged, len(o.Latest), len(whole))
-		}
-		if err := j.Append(journal.Entry{Kind: "job", Key: "next", Data: json.RawMessage("{}")}); err != nil {
-			s.t.Fatal(err)
-		}
-		j.Close()
-		j, o, err = journal.Open(state)
-		if err != nil || o.Damaged != "" || len(o.Latest) != len(whole)+1 {
-			s.t.Fatalf("an append of %d bytes cut at %d, and another: damaged %q, %d entries of %d: %v", len(data), cut, o.Damaged, len(o.Latest), len(whole)+1, err)
-		}
-		j.Close()
-		d.Close()
+		ahead = [][]byte{line}
 	}
+}
+
+// cutAt is a journal that ends within a line.
+func (s *stage) cutAt(prefix, line []byte, cut int) {
+	s.t.Helper()
+	d := crashdisk.New()
+	defer d.Close()
+	state := filepath.Join(d.Root, "state")
+	d.Put(filepath.Join(state, "journal"), slices.Concat(prefix, line[:cut]))
+	whole := prefix
+	if cut == len(line) {
+		whole = slices.Concat(prefix, line)
+	}
+	j, o, err := journal.Open(state)
+	if err != nil || o.Damaged != "" || o.TornBytes != int64(len(prefix)+cut-len(whole)) || !bytes.Equal(d.Data(filepath.Join(state, "journal")), whole) {
+		s.t.Fatalf("a line of %d bytes cut at %d: damaged %q, %d bytes torn: %v", len(line), cut, o.Damaged, o.TornBytes, err)
+	}
+	if err := j.Append(journal.Entry{Kind: "job", Key: "next", Data: json.RawMessage("{}")}); err != nil {
+		s.t.Fatal(err)
+	}
+	j.Close()
+	was := len(o.Latest)
+	j, o, err = journal.Open(state)
+	if err != nil || o.Damaged != "" || o.TornBytes != 0 || len(o.Latest) != was+1 {
+		s.t.Fatalf("a line of %d bytes cut at %d, and another: damaged %q, %d entries after %d: %v", len(line), cut, o.Damaged, len(o.Latest), was, err)
+	}
+	j.Close()
 }
 
 // noTear leaves the bytes out, for a quick look.
