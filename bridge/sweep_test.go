@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -88,6 +89,7 @@ type stage struct {
 	pinned    map[string]int  // cycles
 	cut       map[string]bool // may lose iterations: a person stopped it
 	second    *bridge.Bridge
+	brokenTo  int // cycle until which the disk is broken
 	torn      int // byte positions looked at
 	server    *requeueServer
 	submitted map[string]slurm.Job
@@ -108,6 +110,7 @@ func newStage(t *testing.T, set *setting, p way) *stage {
 	t.Cleanup(s.disk.Close)
 	s.disk.Before = func(e crashdisk.Effect) { s.before(e.Op, 0) }
 	s.disk.After = func(e crashdisk.Effect) { s.after(e) }
+	s.disk.Fail = func(crashdisk.Effect) error { return s.broken() }
 	w.down, w.b, w.boot = set.down, nil, s.start
 	return s
 }
@@ -116,7 +119,7 @@ func newStage(t *testing.T, set *setting, p way) *stage {
 func (s *stage) start() *bridge.Bridge {
 	s.t.Helper()
 	j, o, err := journal.Open(filepath.Join(s.disk.Root, "state"))
-	if errors.Is(err, journal.ErrLocked) {
+	if errors.Is(err, journal.ErrLocked) || errors.Is(err, errDisk) { // its main function ends, and systemd tries again
 		return nil
 	}
 	if err != nil {
@@ -152,7 +155,11 @@ func (s *stage) before(what string, job slurm.JobID) {
 	if s.recording() {
 		e := seenEffect{what: what, job: job, cycle: s.cycle, ways: s.dies("before")}
 		if job != 0 {
-			for _, m := range []string{"after", "late", "unknown, done", "unknown, not done", "refused"} {
+			for _, m := range []string{"after", "late", "unknown, done", "unknown, not done", "unknown, done late", "refused"} {
+				e.ways = append(e.ways, way{effect: s.n, mode: m})
+			}
+		} else {
+			for _, m := range []string{"disk fails once at", "disk broken for 4 cycles from", "disk broken for 30 cycles from"} {
 				e.ways = append(e.ways, way{effect: s.n, mode: m})
 			}
 		}
@@ -173,6 +180,9 @@ func (s *stage) after(e crashdisk.Effect) {
 				}
 			}
 			ways = append(ways, way{effect: s.n, mode: "after", keep: len(e.Data) / 2, again: 12})
+			for _, keep := range []int{1, len(e.Data) / 3, len(e.Data) - 1} { // tear looks at every byte
+				ways = append(ways, way{effect: s.n, mode: "after", keep: keep})
+			}
 			if !noTear {
 				s.tear(e.Data)
 			}
@@ -198,6 +208,30 @@ func (s *stage) dies(mode string) []way {
 }
 
 func (s *stage) hit(mode string) bool { return !s.rest && s.way.effect == s.n && s.way.mode == mode }
+
+// errDisk is what a broken disk says.
+var errDisk = errors.New("no space left on the disk of the sweep")
+
+// broken is the disk's word on the effect that comes.
+func (s *stage) broken() error {
+	if !s.rest && s.way.effect == s.n && strings.HasPrefix(s.way.mode, "disk ") {
+		s.rest, s.since = true, 0
+		s.brokenTo = s.cycle
+		switch s.way.mode {
+		case "disk broken for 4 cycles from":
+			s.brokenTo = s.cycle + 4
+		case "disk broken for 30 cycles from":
+			s.brokenTo = s.cycle + 30
+		default:
+			return errDisk
+		}
+	}
+	if s.cycle < s.brokenTo {
+		s.since = 0
+		return errDisk
+	}
+	return nil
+}
 
 func (s *stage) die() {
 	keep := s.way.keep
