@@ -106,10 +106,11 @@ type Bridge struct {
 	unsaved   string                 // why the journal cannot be written, "" when it can
 	since     time.Time              // when that began
 	still     map[string]*standstill // by partition: whoever is preempted might not come back
-	acted     int                    // actions of this cycle
-	blind     bool                   // it has lasted too long: every job is given back
-	calm      time.Time              // the newest snapshot that was trusted
-	quiet     int                    // cycles during which nothing disruptive is done
+	rival     rival
+	acted     int       // actions of this cycle
+	blind     bool      // it has lasted too long: every job is given back
+	calm      time.Time // the newest snapshot that was trusted
+	quiet     int       // cycles during which nothing disruptive is done
 	paused    bool
 	staging   staging
 	stageNews string               // what is new about the stages, until it has been told
