@@ -16,7 +16,8 @@ code after the checkpoint is safe on disk; Slurm then requeues the job.
 
 Checkpoints are directories `iter-000000001200` holding the caller's files and a manifest.json with their sizes and
 SHA-256. One appears by a rename after everything is flushed, so that a job killed in the middle leaves only a `.tmp-`
-directory, which is never read. Nothing in here is needed for training itself: without Slurm, a node service or
+directory, which is never read. A second save of the same iteration puts the first aside as `.old-000000001200` until it
+has taken its place. Nothing in here is needed for training itself: without Slurm, a node service or
 UNISCHED_PROGRESS it only writes and reads checkpoints. Standard library only, Python 3.8 or newer.
 
 Environment: UNISCHED_PROGRESS (file for progress lines; unset: none are written), UNISCHED_RUN (job.restart, kept in
@@ -44,6 +45,7 @@ MAX_LINE = 4096
 MAX_METRICS = 16
 
 _DIR = re.compile(r"^iter-(\d{12})$")
+_ANY = re.compile(r"^(?:iter|\.old)-(\d{12})$")
 _NAME = re.compile(r"^[A-Za-z0-9_.-]{1,64}$")
 _RESERVED = {"ready", "checkpoint", "done", "signal", "iter", "t"}
 
@@ -214,8 +216,12 @@ class Run:
                 f.flush()
                 os.fsync(f.fileno())
             _sync_dirs(tmp)
-            if os.path.lexists(final):  # an earlier save of the same iteration
-                shutil.rmtree(final)
+            if it in self._bad:
+                shutil.rmtree(final, ignore_errors=True)
+            if os.path.lexists(final):  # an earlier save of the same iteration, perhaps the only good one
+                old = _aside(self._dir, it)
+                shutil.rmtree(old, ignore_errors=True)
+                os.rename(final, old)
             os.rename(tmp, final)
             _sync(self._dir)
         except BaseException:
@@ -233,7 +239,7 @@ class Run:
             shutil.rmtree(os.path.join(self._dir, "iter-%012d" % i), ignore_errors=True)
         self._bad.clear()
         for e in os.scandir(self._dir):
-            if e.name.startswith(".tmp-"):
+            if e.name.startswith((".tmp-", ".old-")):
                 shutil.rmtree(e.path, ignore_errors=True)
 
     def _visible(self, it, limit):
@@ -250,15 +256,17 @@ class Run:
 
         Damaged ones are named on stderr and passed over.
         """
-        for it in _iterations(self._dir):
-            path = os.path.join(self._dir, "iter-%012d" % it)
-            problem = verify(path, it)
-            if problem is None:
-                self.start = self.iter = it
-                self.resumed = True
-                return path
-            self._bad.add(it)
-            _warn("checkpoint %s is passed over: %s" % (path, problem))
+        for it in _iterations(self._dir, _ANY):
+            for path in (os.path.join(self._dir, "iter-%012d" % it), _aside(self._dir, it)):
+                if not os.path.lexists(path):
+                    continue
+                problem = verify(path, it)
+                if problem is None:
+                    self.start = self.iter = it
+                    self.resumed = True
+                    return path
+                self._bad.add(it)
+                _warn("checkpoint %s is passed over: %s" % (path, problem))
         self.start = self.iter = 0
         self.resumed = False
         return None
@@ -361,7 +369,7 @@ def verify(path, it=None):
                 return "its manifest names %r" % (name,)
             if _describe(path, name) != want:
                 return "%s has changed" % name
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         return repr(e)
     return None
 
@@ -386,13 +394,17 @@ def _walk(base):
     return sorted(n for n in out if n != MANIFEST)
 
 
-def _iterations(base):
+def _iterations(base, names=_DIR):
     """Iterations of which a directory exists, newest first. Leftovers (.tmp-...) and foreign names are not among them."""
     try:
-        found = [(_DIR.match(e.name), e) for e in os.scandir(base)]
+        found = [(names.match(e.name), e) for e in os.scandir(base)]
     except OSError:
         return []
-    return sorted((int(m.group(1)) for m, e in found if m and e.is_dir(follow_symlinks=False)), reverse=True)
+    return sorted({int(m.group(1)) for m, e in found if m and e.is_dir(follow_symlinks=False)}, reverse=True)
+
+
+def _aside(base, it):
+    return os.path.join(base, ".old-%012d" % it)
 
 
 def _sync_dirs(base):
