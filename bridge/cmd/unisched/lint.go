@@ -21,6 +21,7 @@ type script struct {
 	text string
 	file string // "" for one given on the command line
 	line int
+	body string // of the script
 }
 
 // lintDoc is the answer of lint and of parse comment.
@@ -34,6 +35,8 @@ type lintDoc struct {
 	Wish    *wishDoc   `json:"wish,omitempty"`
 	// Rules are the site's, of who may use its class: whether this job may depends on its QOS and account.
 	Rules string `json:"rules,omitempty"`
+	// Launcher says what the script's launcher makes of the signal that asks for a checkpoint.
+	Launcher string `json:"launcher,omitempty"`
 }
 
 type lintError struct {
@@ -114,6 +117,7 @@ func (a *app) lint(s script) error {
 	doc := judge(s, w, err)
 	if doc.Wish != nil {
 		doc.Rules = rules.Rules(w.Class)
+		doc.Launcher = bridge.LauncherAdvice(s.body, w.Ckpt)
 	}
 	if a.output == "json" {
 		if err := a.json(doc); err != nil {
@@ -183,6 +187,9 @@ func (a *app) verdict(doc lintDoc, s script, w comment.Wish) {
 		if doc.Rules != "" {
 			item(a.out, "note", "%s", doc.Rules)
 		}
+		if doc.Launcher != "" {
+			item(a.out, "note", "%s", doc.Launcher)
+		}
 		if w.Ckpt.None {
 			item(a.out, "note", "without ckpt the job is never preempted and never profiled: UniSched helps it least")
 		}
@@ -207,7 +214,7 @@ func (a *app) verdict(doc lintDoc, s script, w comment.Wish) {
 
 // inScript finds the comment of a job script as sbatch does: in the #SBATCH lines before the first command, the last one wins.
 func inScript(file, text string) script {
-	found := script{file: file}
+	found := script{file: file, body: text}
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSuffix(line, "\r")
 		rest, ok := strings.CutPrefix(line, "#SBATCH")
