@@ -59,6 +59,9 @@ func (b *Bridge) admit(now time.Time, job slurm.Job) *Record {
 	if why := b.whyNotPreempted(rec, job); why != "" && job.State == slurm.StatePending {
 		rec.note(now, "not-preemptible", why)
 	}
+	if advice := LauncherAdvice(job.SubmitLine, wish.Ckpt); advice != "" {
+		rec.note(now, "launcher", advice)
+	}
 	b.log(now, "info", "admitted", job.ID, "class %s, %d GPUs, %s", wish.Class, job.Request.GPUs, profileText(rec.Profile))
 	b.rouse("a new job")
 	return rec
@@ -115,6 +118,9 @@ func (b *Bridge) unmanageable(job slurm.Job, wish comment.Wish) error {
 		return fmt.Errorf("partition %q is not managed (managed: %s)", job.Partition, strings.Join(b.cfg.Partitions, ", "))
 	case job.Reservation != "":
 		return errors.New("it runs in a reservation")
+	}
+	if b.onMixedNodesOnly(job.Partition, q.GPUType) {
+		return fmt.Errorf("it asks for GPUs of type %s, which partition %s has only on nodes with several types: Slurm finds it a place", q.GPUType, job.Partition)
 	}
 	if _, err := constraintOf(job.Constraint); err != nil {
 		return err

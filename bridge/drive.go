@@ -221,7 +221,7 @@ func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 		return []Action{Requeue{target(rec.ID()), why + ": requeued without its unsaved work, as this site wants it"}}
 	}
 	if rec.Strikes >= c.b.cfg.CheckpointStrikes {
-		rec.NoPreempt = why + ": it is not preempted any more; see its ckpt= setting"
+		rec.NoPreempt = why + ": it is not preempted any more; see its ckpt= setting, and whether its launcher hands the signal on (torchrun does not)"
 	}
 	if run.Profile { // it did not ask for this run: it gets its own GPUs back whatever it answers
 		rec.Profile = Profile{Done: true, Note: "profile given up: " + why}
