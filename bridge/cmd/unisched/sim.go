@@ -269,7 +269,7 @@ func (a *app) simConfig(f simFlags, t trace.Trace) (sim.Config, error) {
 		c.Speeds.Slowdown = nil
 	}
 	if f.overhead == "chronus" {
-		c.NoSave = true
+		c.NoSave, c.Poll = true, 10*time.Second
 	}
 	if f.profileGPUs == 0 || f.oracle || f.estimates == "chronus" {
 		c.Profile = 0
