@@ -98,9 +98,9 @@ func sweep(dir string, m mutant, most int) (t tally, log string, err error) {
 	if text, err := build.CombinedOutput(); err != nil {
 		return t, string(text), fmt.Errorf("build: %w", err)
 	}
-	test := exec.Command(binary, "-test.run", "^TestSweep$", "-test.timeout", "30m")
+	test := exec.Command(binary, "-test.run", "^TestSweep$", "-test.timeout", "3h")
 	test.Dir = "bridge"
-	test.Env = append(os.Environ(), "SWEEP_OUT="+out, fmt.Sprint("SWEEP_FAILURES=", most))
+	test.Env = append(os.Environ(), "GOGC=400", "SWEEP_OUT="+out, fmt.Sprint("SWEEP_FAILURES=", most))
 	if most > 0 {
 		test.Env = append(test.Env, "SWEEP_QUIET=1", "SWEEP_TEAR=0", "SWEEP_FIRST="+m.first)
 	}
