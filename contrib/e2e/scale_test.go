@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -12,8 +13,16 @@ import (
 	"unisched/slurm"
 )
 
-// TestScale fills a real slurmctld with UNISCHED_SCALE waiting jobs, each a record of its own, and looks at them as the daemon does: full lists at a tenth
-// of the time they take, states and changes in between. It prints what a look costs us and how long slurmrestd takes.
+// What looking may cost in steady state, at 10,000 jobs.
+const (
+	mostCPU  = time.Second      // of ours, for one look by changes
+	mostWall = 10 * time.Second // of such a look
+	mostHeap = 150.0            // MB in use between two looks
+)
+
+// TestScale fills a real slurmctld with UNISCHED_SCALE waiting jobs, each a record of its own, and looks at them as the daemon does, every ten seconds of a clock that does
+// not wait: full lists at a tenth of the time they take, states and changes in between. It prints what a look costs us and how long slurmrestd takes, and fails beyond the
+// bounds above, or when full lists come more often than their time allows.
 func TestScale(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv("UNISCHED_SCALE"))
 	if err != nil {
@@ -30,20 +39,46 @@ func TestScale(t *testing.T) {
 	check(t, err)
 	defer client.Close()
 	p := slurm.NewPoller(client, slurm.PollOptions{Clock: time.Now, Fresh: func(j *slurm.Job) bool { return j.ID <= 20 }})
-	for range 12 {
+	var fullAt time.Time
+	var fullTook time.Duration
+	now := time.Now()
+	for range 60 {
 		before, start, counts := used(t), time.Now(), p.Counts()
-		s, err := p.State(t.Context(), time.Now())
+		s, err := p.State(t.Context(), now)
 		check(t, err)
-		kind := "full list"
+		took, cpu, kind := time.Since(start), used(t)-before, "full list"
 		if p.Counts().Delta > counts.Delta {
 			kind = "changes"
+			if cpu > mostCPU || took > mostWall {
+				t.Errorf("a look by changes took %v of CPU and %v", cpu, took)
+			}
+		} else {
+			if pause := now.Sub(fullAt); !fullAt.IsZero() && pause < min(9*fullTook, 10*time.Minute) {
+				t.Errorf("a full list that took %v came again after %v", fullTook, pause)
+			}
+			fullAt, fullTook = now, took
 		}
-		t.Logf("SCALE Slurm %s, %s: %d jobs, %.2f s, %.3f CPU s, %d records, odd %v", s.Release, kind, len(s.Jobs), time.Since(start).Seconds(), (used(t) - before).Seconds(),
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		heap := float64(m.HeapAlloc) / 1e6
+		t.Logf("SCALE Slurm %s, %s: %d jobs, %.2f s, %.3f CPU s, heap %.0f MB, peak RSS %.0f MB, %d records, odd %v", s.Release, kind, len(s.Jobs), took.Seconds(), cpu.Seconds(), heap, peak(t),
 			p.Counts().Records-counts.Records, s.Odd)
-		if len(s.Jobs) < n-2 {
-			t.Errorf("%d jobs of %d", len(s.Jobs), n)
+		if len(s.Jobs) < n-2 || heap > mostHeap {
+			t.Errorf("%d jobs of %d, heap %.0f MB", len(s.Jobs), n, heap)
 		}
+		now = now.Add(max(10*time.Second, took))
 	}
+	if p.Counts().Full < 2 {
+		t.Errorf("%d full lists: too few to see whether they adapt", p.Counts().Full)
+	}
+}
+
+// peak is the most memory that this process has had, in MB.
+func peak(t *testing.T) float64 {
+	var u syscall.Rusage
+	check(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return float64(u.Maxrss) / 1000
 }
 
 // used is the CPU time of this process.

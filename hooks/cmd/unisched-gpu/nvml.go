@@ -148,6 +148,9 @@ func (d *driver) device(index int, dev nvml.Device) gpu.Sample {
 			r.s.MIG = "off"
 		}
 	}
+	if minor, ret := dev.GetMinorNumber(); r.ok(ret) && minor >= 0 {
+		r.s.Minor = gpu.Of(float64(minor))
+	}
 	if r.s.MIG != "on" { // with slices the device's own figure means nothing, where there is one
 		if u, ret := dev.GetUtilizationRates(); r.ok(ret) && u.Gpu <= 100 {
 			r.s.Utilization = gpu.Of(float64(u.Gpu))
