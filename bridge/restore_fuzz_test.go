@@ -69,6 +69,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add("paused", "paused", []byte(`true`))
 	f.Add("budget", "ann", []byte(`[{}]`))
 	f.Add("standstill", "1", []byte(`{"gpu":{"why":"x","until":"9999-01-01T00:00:00Z","active":true,"lost":-1}}`))
+	f.Add("limit", "1", []byte(`{"job":1,"reason":"AssocGrpGRES","until":"9999-01-01T00:00:00Z","held":{"jobs":-1}}`))
 	f.Fuzz(func(t *testing.T, kind, key string, data []byte) {
 		taken := func(entries []journal.Entry, sim *slurmsim.Cluster) (*Bridge, *kept) {
 			mem := &kept{}
