@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,21 +187,42 @@ type tally struct {
 	Torn                   int      // byte positions
 	Failed                 []string // points
 	Stopped                bool     // at the bound of failures
+
+	found  *atomic.Int64 // failures of all worlds
+	enough func() bool
+}
+
+func (sum *tally) add(p *tally) {
+	sum.Worlds, sum.Effects, sum.Calls, sum.Points = sum.Worlds+p.Worlds, sum.Effects+p.Effects, sum.Calls+p.Calls, sum.Points+p.Points
+	sum.Faults, sum.Disk, sum.People, sum.Torn = sum.Faults+p.Faults, sum.Disk+p.Disk, sum.People+p.People, sum.Torn+p.Torn
+	sum.Failed = append(sum.Failed, p.Failed...)
 }
 
 func TestSweep(t *testing.T) {
 	most, _ := strconv.Atoi(os.Getenv("SWEEP_FAILURES"))
-	sum := &tally{}
+	sum, found := &tally{}, &atomic.Int64{}
 	worlds := settings()
 	if first := os.Getenv("SWEEP_FIRST"); first != "" { // where a mutant shows soonest
 		slices.SortStableFunc(worlds, func(x, y *setting) int { return cmp.Compare(btoi(y.name == first), btoi(x.name == first)) })
 	}
-	for _, set := range worlds {
-		sum.sweep(t, set, most)
-		if sum.Stopped = most > 0 && len(sum.Failed) >= most; sum.Stopped {
-			break
+	parts := make([]*tally, len(worlds))
+	t.Run("in", func(t *testing.T) { // returns when all have ended
+		for i, set := range worlds {
+			t.Run(set.name, func(t *testing.T) {
+				t.Parallel()
+				parts[i] = &tally{enough: func() bool { return most > 0 && found.Load() >= int64(most) }, found: found}
+				if !parts[i].enough() {
+					parts[i].sweep(t, set)
+				}
+			})
+		}
+	})
+	for _, p := range parts {
+		if p != nil { // all, unless -run chose some
+			sum.add(p)
 		}
 	}
+	sum.Stopped = most > 0 && len(sum.Failed) >= most
 	t.Logf("%d worlds, %d effects (%d calls), %d crash points, %d failed calls, %d failures of the disk, %d interventions, %d torn bytes: %d failures", sum.Worlds, sum.Effects, sum.Calls, sum.Points, sum.Faults, sum.Disk,
 		sum.People, sum.Torn, len(sum.Failed))
 	if out := os.Getenv("SWEEP_OUT"); out != "" {
@@ -222,7 +244,7 @@ func btoi(b bool) int {
 }
 
 // sweep plays one world in every way.
-func (sum *tally) sweep(t *testing.T, set *setting, most int) {
+func (sum *tally) sweep(t *testing.T, set *setting) {
 	var log []seenEffect
 	ok := sum.one(t, set, way{}, func(s *stage) {
 		log = s.log
@@ -259,7 +281,7 @@ func (sum *tally) sweep(t *testing.T, set *setting, most int) {
 			default:
 				sum.Faults++
 			}
-			if sum.one(t, set, p, nil); most > 0 && len(sum.Failed) >= most {
+			if sum.one(t, set, p, nil); sum.enough() {
 				return
 			}
 		}
@@ -267,9 +289,9 @@ func (sum *tally) sweep(t *testing.T, set *setting, most int) {
 }
 
 func (sum *tally) one(t *testing.T, set *setting, p way, look func(*stage)) bool {
-	name := set.name + "/" + p.String()
+	name := p.String()
 	if p == (way{}) {
-		name = set.name + "/undisturbed"
+		name = "undisturbed"
 	}
 	ok := t.Run(name, func(t *testing.T) {
 		s := newStage(t, set, p)
@@ -279,7 +301,9 @@ func (sum *tally) one(t *testing.T, set *setting, p way, look func(*stage)) bool
 		}
 	})
 	if !ok {
-		sum.Failed = append(sum.Failed, name)
+		sum.Failed = append(sum.Failed, set.name+"/"+name)
+		sum.found.Add(1)
+		fmt.Fprintln(os.Stderr, "FAILS:", sum.Failed[len(sum.Failed)-1]) // the test itself says so when all is over
 	}
 	return ok
 }

@@ -26,12 +26,16 @@ type tally struct {
 func main() {
 	most := flag.Int("failures", 5, "failures after which the sweep of a mutant stops")
 	only := flag.String("only", "", "run only the mutants whose name contains this, and not the product")
+	flag.StringVar(&logs, "log", "", "folder for what the test prints, in one file for the product and one for each mutant")
 	flag.Parse()
 	if err := run(*most, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "sweep:", err)
 		os.Exit(1)
 	}
 }
+
+// logs is a folder, or "".
+var logs string
 
 func run(most int, only string) error {
 	dir, err := os.MkdirTemp("", "sweep")
@@ -98,13 +102,24 @@ func sweep(dir string, m mutant, most int) (t tally, log string, err error) {
 	if text, err := build.CombinedOutput(); err != nil {
 		return t, string(text), fmt.Errorf("build: %w", err)
 	}
-	test := exec.Command(binary, "-test.run", "^TestSweep$", "-test.timeout", "30m")
+	test := exec.Command(binary, "-test.run", "^TestSweep$", "-test.timeout", "3h")
 	test.Dir = "bridge"
-	test.Env = append(os.Environ(), "SWEEP_OUT="+out, fmt.Sprint("SWEEP_FAILURES=", most))
+	test.Env = append(os.Environ(), "GOGC=400", "SWEEP_OUT="+out, fmt.Sprint("SWEEP_FAILURES=", most))
 	if most > 0 {
 		test.Env = append(test.Env, "SWEEP_QUIET=1", "SWEEP_TEAR=0", "SWEEP_FIRST="+m.first)
 	}
 	text, _ := test.CombinedOutput() // its failures are in the tally
+	if logs != "" {
+		name := strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' {
+				return r
+			}
+			return '-'
+		}, strings.ToLower(m.safeguard))
+		if err := os.WriteFile(filepath.Join(logs, "sweep-"+name+".log"), text, 0o600); err != nil {
+			return t, "", err
+		}
+	}
 	log = string(text[max(0, len(text)-4000):])
 	if at := strings.Index(string(text), "panic: "); at >= 0 {
 		log = string(text[at:min(at+4000, len(text))])
