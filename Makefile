@@ -13,6 +13,8 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflags "-static" -X main.version=$(VERSION)'
 # Slurm of the end-to-end tests and the demo: 24.11 (Debian 13) or 26.05 (Debian sid).
 SLURM ?= 24.11
+# The folder of the cluster of cluster-up and cluster-down.
+DIR ?= /tmp/unisched-cluster-default
 PKGS := ./...
 
 .PHONY: help build test unit test-e2e test-torch soak sweep bench-web fidelity demo lint fuzz bench packages test-packages experiments cluster-up cluster-down clean
@@ -120,10 +122,10 @@ test-packages: packages ## install, upgrade, remove and purge them in bare Debia
 cluster-up: build ## a test cluster to play with (DIR=/tmp/unisched-cluster-default)
 	contrib/ci/needs cluster
 	contrib/testcluster/cluster bootstrap --slurm $(SLURM)
-	contrib/testcluster/cluster up --slurm $(SLURM)
+	contrib/testcluster/cluster up --slurm $(SLURM) --dir $(DIR)
 
 cluster-down: ## end it
-	contrib/testcluster/cluster down
+	contrib/testcluster/cluster down --dir $(DIR)
 
 clean: ## what was built in the tree (the cache stays)
 	rm -rf bin out dist

@@ -26,6 +26,10 @@ func (b *Bridge) adopt(now time.Time, rec *Record, job slurm.Job) {
 		}
 		return
 	}
+	if !job.Deadline.IsZero() && !rec.Releasing {
+		rec.Releasing = true
+		rec.note(now, "edited", "given back to Slurm: "+errSlurmDeadline.Error())
+	}
 	if o.TimeLimit != job.TimeLimit {
 		o.TimeLimit, rec.dirty = job.TimeLimit, true
 	}

@@ -97,10 +97,11 @@ type Bridge struct {
 	gone    []string             // keys of records to be dropped from the journal
 
 	cycle     int64
-	shown     time.Time   // the newest View
-	last      time.Time   // the newest Step
-	seen      slurm.State // the newest good snapshot
-	seenRecs  []*Record   // of its jobs, nil for a plain one
+	shown     time.Time                   // the newest View
+	last      time.Time                   // the newest Step
+	seen      slurm.State                 // the newest good snapshot
+	seenRecs  []*Record                   // of its jobs, nil for a plain one
+	awaits    map[awaitedTask]slurm.JobID // of its jobs: those whose end others wait for, and who; lookup only
 	trouble   string
 	suspect   string
 	unsaved   string                 // why the journal cannot be written, "" when it can
