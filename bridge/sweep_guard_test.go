@@ -152,6 +152,10 @@ func (s *stage) call(id slurm.JobID, op string, do func() error) error {
 	case mine && s.way.mode == "unknown, not done":
 		s.rest, s.since = true, 0
 		return slurmError(slurm.ErrUnknownOutcome, 0)
+	case mine && s.way.mode == "unknown, done late": // slurmctld is slow: its caller has given up, and looks once more, before it comes to it
+		s.rest, s.since = true, 0
+		s.late = func() { _ = do() }
+		return slurmError(slurm.ErrUnknownOutcome, 0)
 	case mine && s.way.mode == "refused":
 		s.rest, s.since = true, 0
 		return slurmError(slurm.ErrRefused, 2072)

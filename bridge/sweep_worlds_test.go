@@ -3,11 +3,13 @@
 package bridge_test
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,6 +146,13 @@ func settings() []*setting {
 			{0, submits("long", trained(500, 4, "", slurmsim.RunsOn))},
 			{80 * time.Second, submits("strict", trained(150, 4, strictIn(8*time.Minute), slurmsim.Saves))},
 		}, shows: preempted("long")},
+		{name: "does not answer", site: small(1, nil), lossy: true, script: []act{
+			{0, submits("long", trained(500, 4, "", slurmsim.Ignores))},
+			{80 * time.Second, submits("strict", trained(150, 4, strictIn(8*time.Minute), slurmsim.Saves))},
+		}, shows: func(s *stage) bool { return s.view("long").Strikes > 0 }},
+		{name: "profile that does not answer", site: small(1, nil), lossy: true, script: []act{
+			{0, submits("wide", func() slurmsim.Submission { w := wide; w.Body.Trap = slurmsim.Ignores; return w }())},
+		}, shows: func(s *stage) bool { return len(s.view("wide").Stays) >= 2 }},
 		{name: "standstill", site: small(1, nil), script: []act{
 			{0, submits("long", trained(500, 4, "", slurmsim.Saves))},
 			{80 * time.Second, submits("strict", trained(150, 4, strictIn(8*time.Minute), slurmsim.Saves))},
@@ -172,6 +181,7 @@ type tally struct {
 	Worlds, Effects, Calls int
 	Points                 int // crashes, and late calls
 	Faults                 int // calls refused or of unknown outcome
+	Disk                   int // appends, syncs and renames that fail, and disks that are broken for a while
 	People                 int
 	Torn                   int      // byte positions
 	Failed                 []string // points
@@ -181,13 +191,17 @@ type tally struct {
 func TestSweep(t *testing.T) {
 	most, _ := strconv.Atoi(os.Getenv("SWEEP_FAILURES"))
 	sum := &tally{}
-	for _, set := range settings() {
+	worlds := settings()
+	if first := os.Getenv("SWEEP_FIRST"); first != "" { // where a mutant shows soonest
+		slices.SortStableFunc(worlds, func(x, y *setting) int { return cmp.Compare(btoi(y.name == first), btoi(x.name == first)) })
+	}
+	for _, set := range worlds {
 		sum.sweep(t, set, most)
 		if sum.Stopped = most > 0 && len(sum.Failed) >= most; sum.Stopped {
 			break
 		}
 	}
-	t.Logf("%d worlds, %d effects (%d calls), %d crash points, %d failed calls, %d interventions, %d torn bytes: %d failures", sum.Worlds, sum.Effects, sum.Calls, sum.Points, sum.Faults,
+	t.Logf("%d worlds, %d effects (%d calls), %d crash points, %d failed calls, %d failures of the disk, %d interventions, %d torn bytes: %d failures", sum.Worlds, sum.Effects, sum.Calls, sum.Points, sum.Faults, sum.Disk,
 		sum.People, sum.Torn, len(sum.Failed))
 	if out := os.Getenv("SWEEP_OUT"); out != "" {
 		b, err := json.Marshal(sum)
@@ -198,6 +212,13 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // sweep plays one world in every way.
@@ -233,6 +254,8 @@ func (sum *tally) sweep(t *testing.T, set *setting, most int) {
 				sum.People++
 			case p.mode == "before" || p.mode == "after" || p.mode == "late":
 				sum.Points++
+			case strings.HasPrefix(p.mode, "disk "):
+				sum.Disk++
 			default:
 				sum.Faults++
 			}
@@ -260,5 +283,3 @@ func (sum *tally) one(t *testing.T, set *setting, p way, look func(*stage)) bool
 	}
 	return ok
 }
-
-var _ = context.Background
