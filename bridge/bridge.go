@@ -97,19 +97,21 @@ type Bridge struct {
 	gone    []string             // keys of records to be dropped from the journal
 
 	cycle     int64
-	shown     time.Time   // the newest View
-	last      time.Time   // the newest Step
-	seen      slurm.State // the newest good snapshot
-	seenRecs  []*Record   // of its jobs, nil for a plain one
+	shown     time.Time                   // the newest View
+	last      time.Time                   // the newest Step
+	seen      slurm.State                 // the newest good snapshot
+	seenRecs  []*Record                   // of its jobs, nil for a plain one
+	awaits    map[awaitedTask]slurm.JobID // of its jobs: those whose end others wait for, and who; lookup only
 	trouble   string
 	suspect   string
 	unsaved   string                 // why the journal cannot be written, "" when it can
 	since     time.Time              // when that began
 	still     map[string]*standstill // by partition: whoever is preempted might not come back
-	acted     int                    // actions of this cycle
-	blind     bool                   // it has lasted too long: every job is given back
-	calm      time.Time              // the newest snapshot that was trusted
-	quiet     int                    // cycles during which nothing disruptive is done
+	rival     rival
+	acted     int       // actions of this cycle
+	blind     bool      // it has lasted too long: every job is given back
+	calm      time.Time // the newest snapshot that was trusted
+	quiet     int       // cycles during which nothing disruptive is done
 	paused    bool
 	staging   staging
 	stageNews string               // what is new about the stages, until it has been told

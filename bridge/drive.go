@@ -221,7 +221,7 @@ func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 		return []Action{Requeue{target(rec.ID()), why + ": requeued without its unsaved work, as this site wants it"}}
 	}
 	if rec.Strikes >= c.b.cfg.CheckpointStrikes {
-		rec.NoPreempt = why + ": it is not preempted any more; see its ckpt= setting"
+		rec.NoPreempt = why + ": it is not preempted any more; see its ckpt= setting, and whether its launcher hands the signal on (torchrun does not)"
 	}
 	if run.Profile { // it did not ask for this run: it gets its own GPUs back whatever it answers
 		rec.Profile = Profile{Done: true, Note: "profile given up: " + why}
@@ -349,14 +349,22 @@ func requeue(c *cycle, rec *Record, job slurm.Job) []Action {
 	case rec.Phase == Failed && rec.Rerun:
 		return []Action{Rerun{target(rec.ID())}}
 	case rec.Phase == Checkpointing && job.State == slurm.StateRunning && !job.HasFlag(slurm.FlagCompleting) && !rec.Run.Signalled.IsZero() &&
-		(rec.Run.Heard || rec.Run.Resent) && rec.Run.answered() && c.now.Sub(rec.Run.CheckpointAt) > max(3*c.b.cfg.Poll, 10*time.Second):
+		(rec.Run.Heard || rec.Run.Resent) && rec.Run.answered() && c.runsOn(rec):
 		return []Action{Requeue{target(rec.ID()), "it saved its checkpoint and runs on"}}
 	case rec.Phase == Checkpointing && job.State == slurm.StateRunning && !rec.canBeSignalled() && !rec.Run.Profile && c.b.acts(rec) && c.b.suspect == "":
 		return []Action{Requeue{target(rec.ID()), "it gives no sign of life and cannot be signalled: requeued without its unsaved work, as this site wants it"}}
 	case rec.Phase == Profiling && job.State == slurm.StateRunning && !rec.canBeSignalled() && rec.measured(c.now, c.b.stepTime(rec)) && c.b.suspect == "":
 		return []Action{Requeue{target(rec.ID()), "its profile run says nothing"}}
+	case rec.Phase == Profiling && job.State == slurm.StateRunning && c.b.suspect == "" && c.b.risksOthers(rec) != "": // they came after its start
+		return []Action{Requeue{target(rec.ID()), "its profile ends early: " + c.b.risksOthers(rec)}}
 	}
 	return nil
+}
+
+// runsOn reports whether a job that has saved had the time to leave and did not. One that saves again and again on its own account has that time only once.
+func (c *cycle) runsOn(rec *Record) bool {
+	grace := max(3*c.b.cfg.Poll, 10*time.Second)
+	return c.now.Sub(rec.Run.CheckpointAt) > grace || c.now.Sub(rec.Run.Signalled) > c.b.cfg.CheckpointTimeout+grace
 }
 
 // starts releases what the plan starts, in plan order, as far as its GPUs are free or about to be, and delays everything else that waits.

@@ -47,6 +47,8 @@ func shared(reason string) bool {
 func groupOf(reason string, job *slurm.Job) string {
 	qos := "QOS " + job.QOS
 	switch {
+	case forbidsGroup(reason):
+		return "account " + job.Account + " of user " + job.User
 	case strings.HasSuffix(reason, "PerJob"), !shared(reason):
 		return fmt.Sprintf("job %d", job.ID)
 	case strings.Contains(reason, "PerUser"):

@@ -169,6 +169,8 @@ type world struct {
 	upAt  time.Time
 	boot  func() *bridge.Bridge // when set, replaces open; nil: it cannot start
 	eye   *eye                  // nil: no node measures its GPUs
+	// rivals says that other daemons are at work too.
+	rivals bool
 }
 
 // site is what a scenario may change of the usual world: three nodes of four GPUs, partitions gpu and profile, all classes managed.
@@ -263,6 +265,9 @@ func (w *world) check() {
 	}
 	for _, j := range w.b.View().Jobs {
 		for _, e := range j.Events {
+			if e.What == "foreign-start" && !w.rivals {
+				w.t.Fatalf("job %d: taken for a start of another daemon: %s at %s", j.ID, e.Text, e.At.Format("15:04:05"))
+			}
 			if e.What == "illegal-step" {
 				w.t.Fatalf("job %d: illegal step %s at %s", j.ID, e.Text, e.At.Format("15:04:05"))
 			}

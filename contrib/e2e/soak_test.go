@@ -17,7 +17,7 @@ import (
 // faultEvery is the pace of the faults; one may still be mended when the next comes.
 const faultEvery = 20 * time.Second
 
-// soakJobs is how many jobs a soak submits, over the first three quarters of its time.
+// soakJobs is how many jobs a soak submits, over nine tenths of its time: many are alive at the release.
 const soakJobs = 40
 
 // TestSoak runs a busy cluster for UNISCHED_SOAK (30m) with a fault every 20 s, then takes the daemon's hand off everything and lets plain Slurm
@@ -36,7 +36,7 @@ func TestSoak(t *testing.T) {
 	nextFault, submitted := s.began.Add(faultEvery), 0
 	for now := s.began; now.Sub(s.began) < length; now = time.Now() {
 		s.mend(now)
-		if due := int(float64(soakJobs) * min(1, float64(now.Sub(s.began))/(0.75*float64(length)))); submitted <= due && submitted < soakJobs && len(s.broken) == 0 {
+		if due := int(float64(soakJobs) * min(1, float64(now.Sub(s.began))/(0.9*float64(length)))); submitted <= due && submitted < soakJobs && len(s.broken) == 0 {
 			s.submit()
 			submitted++
 		}
@@ -56,6 +56,9 @@ func TestSoak(t *testing.T) {
 	out, code, err := l.Unisched(t.Context(), "release", "--all")
 	if err != nil || code != 0 {
 		t.Errorf("release --all: exit %d, %v: %s", code, err, out)
+	}
+	if len(before) == 0 {
+		t.Error("nothing of the daemon's doing was to be seen in Slurm before the release: what it undoes was not tested")
 	}
 	released := time.Now()
 	check(t, l.WaitFor(within(t, time.Minute), "nothing left behind after release --all", func() (bool, string, error) {

@@ -118,6 +118,9 @@ func (a *app) lint(s script) error {
 	if doc.Wish != nil {
 		doc.Rules = rules.Rules(w.Class)
 		doc.Notes = trapNotes(s.body, w, requeue)
+		if text := bridge.LauncherAdvice(s.body, w.Ckpt); text != "" {
+			doc.Notes = append(doc.Notes, lintNote{Text: text})
+		}
 	}
 	if a.output == "json" {
 		if err := a.json(doc); err != nil {
@@ -191,7 +194,11 @@ func (a *app) verdict(doc lintDoc, s script, w comment.Wish) {
 			item(a.out, "note", "without ckpt the job is never preempted and never profiled: UniSched helps it least")
 		}
 		for _, n := range doc.Notes {
-			item(a.out, "note", "line %d: %s", n.Line, n.Text)
+			where := ""
+			if n.Line > 0 {
+				where = fmt.Sprintf("line %d: ", n.Line)
+			}
+			item(a.out, "note", "%s%s", where, n.Text)
 		}
 	case "none":
 		fmt.Fprintf(a.out, "%snothing for UniSched: the job runs as a plain Slurm job\n", clean(where, false))

@@ -25,7 +25,7 @@ var linux = map[string]string{"HUP": "1", "INT": "2", "QUIT": "3", "USR1": "10",
 
 // lintNote is something about the script besides its comment.
 type lintNote struct {
-	Line int    `json:"line"`
+	Line int    `json:"line,omitempty"` // 0: of the whole script
 	Text string `json:"text"`
 }
 

@@ -1,3 +1,5 @@
+//go:build cgo
+
 package main
 
 import (
@@ -14,6 +16,14 @@ type driver struct {
 	lib  nvml.Interface
 	open bool
 	have map[string]bool // functions that this version of the library has
+}
+
+// newDriver is the vendor's library at a path, "" for where the system finds it.
+func newDriver(path string) *driver {
+	if path == "" {
+		return &driver{lib: nvml.New()}
+	}
+	return &driver{lib: nvml.New(nvml.WithLibraryPath(path))}
 }
 
 // functions are those that drivers still in use may lack; calling one that is not there would end the process.
