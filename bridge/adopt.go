@@ -18,6 +18,7 @@ func (b *Bridge) adopt(now time.Time, rec *Record, job slurm.Job) {
 	if len(job.Odd) > 0 {
 		return
 	}
+	b.movedAway(now, rec, job)
 	if now.Before(rec.DoubtTill) {
 		if !rec.isOriginal(job) { // a call of ours that arrived late, for all we know
 			rec.Changed.Reshape, rec.dirty = true, true
@@ -69,6 +70,23 @@ func (b *Bridge) adopt(now time.Time, rec *Record, job slurm.Job) {
 		rec.note(now, "edited", "given back to Slurm: "+err.Error())
 		b.log(now, "info", "edited", rec.Job, "given back: %v", err)
 	}
+	b.rouse("a job was edited")
+}
+
+// movedAway takes over a partition that we never write: it is its user's (or an admin's) word, whatever else of ours is on the job.
+func (b *Bridge) movedAway(now time.Time, rec *Record, job slurm.Job) {
+	o := &rec.Original
+	if job.Partition == o.Partition || job.Partition == b.cfg.ProfilePartition {
+		return
+	}
+	text := fmt.Sprintf("partition %s instead of %s", job.Partition, o.Partition)
+	o.Partition, rec.dirty = job.Partition, true
+	if err := b.unmanageable(job, rec.Wish); err != nil && !rec.Releasing {
+		rec.Releasing = true
+		text += ": given back to Slurm: " + err.Error()
+	}
+	rec.note(now, "edited", text)
+	b.log(now, "info", "edited", rec.Job, "%s", text)
 	b.rouse("a job was edited")
 }
 

@@ -274,7 +274,7 @@ func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 		if rec.Rerun || rec.Phase == Checkpointing {
 			b.cameBack(now, rec)
 		}
-		if rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() && !rec.Rerun {
+		if rec.Phase == Checkpointing && rec.Run.answered() && !rec.Rerun { // and was not sent back by the failure of a node, say
 			rec.Returned = true
 		}
 		over := job.Submit // a requeue sets the submit time, when the nodes are done with the run
