@@ -192,13 +192,6 @@ func TestScenarioEditToNoGPUs(t *testing.T) {
 	w.fill(3, 5*3600)
 	w.submit("it", slurmsim.Submission{GPUs: 1, Comment: "unisched:ckpt=B:USR1,stop=iters:5000,profile=skip", Body: training(5000)})
 	w.run(time.Minute, nil)
-	w.wire.state = func(s slurm.State) (slurm.State, error) {
-		for i := range s.Jobs {
-			if s.Jobs[i].ID == w.ids["it"] {
-				s.Jobs[i].Request.GPUs, s.Jobs[i].Request.TRESPerJob, s.Jobs[i].Request.TRESPerNode = 0, "", ""
-			}
-		}
-		return s, nil
-	}
+	w.sim.Edit(w.ids["it"], slurmsim.Edit{NoGPUs: true})
 	w.until(time.Minute, "it is released", func() bool { return w.view("it").Phase == bridge.Released })
 }
