@@ -242,6 +242,10 @@ func (s *stage) meddle(state slurm.State) slurm.State {
 			s.sim.Hold(id)
 			s.userHolds[id], s.heldAt = true, s.sim.Now()
 		}
+	case "its hold is taken off":
+		if j.Held && !s.userHolds[id] && j.State == slurm.StateRunning && !j.HasFlag(slurm.FlagCompleting) {
+			s.sim.Release(id)
+		}
 	case "requeued by its user":
 		if j.State == slurm.StateRunning && !j.HasFlag(slurm.FlagCompleting) && !j.Held {
 			_ = s.sim.Requeue(context.Background(), j.Ref())

@@ -165,7 +165,7 @@ func (s *stage) call(id slurm.JobID, op string, do func() error) error {
 		s.rest, s.since = true, 0
 		return slurmError(slurm.ErrUnknownOutcome, 0)
 	}
-	if s.hit("after") {
+	if s.hit("after") || s.way.mode == diesBroken && s.cycle < s.brokenTo && !s.died {
 		s.die()
 	}
 	return err

@@ -90,6 +90,7 @@ type stage struct {
 	cut       map[string]bool // may lose iterations: a person stopped it
 	second    *bridge.Bridge
 	brokenTo  int // cycle until which the disk is broken
+	died      bool
 	torn      int // byte positions looked at
 	server    *requeueServer
 	submitted map[string]slurm.Job
@@ -119,7 +120,11 @@ func newStage(t *testing.T, set *setting, p way) *stage {
 func (s *stage) start() *bridge.Bridge {
 	s.t.Helper()
 	j, o, err := journal.Open(filepath.Join(s.disk.Root, "state"))
-	if errors.Is(err, journal.ErrLocked) || errors.Is(err, errDisk) { // its main function ends, and systemd tries again
+	if errors.Is(err, journal.ErrLocked) {
+		return nil
+	}
+	if errors.Is(err, errDisk) { // its main function ends, and systemd tries again
+		s.brokenTo--
 		return nil
 	}
 	if err != nil {
@@ -164,7 +169,7 @@ func (s *stage) before(what string, job slurm.JobID) {
 			case "sync":
 				e.ways = append(e.ways, way{effect: s.n, mode: "disk broken for 4 cycles from"})
 			case "write":
-				e.ways = append(e.ways, way{effect: s.n, mode: "disk broken for 30 cycles from"})
+				e.ways = append(e.ways, way{effect: s.n, mode: longBroken}, way{effect: s.n, mode: diesBroken})
 			}
 		}
 		s.log = append(s.log, e)
@@ -211,6 +216,12 @@ func (s *stage) dies(mode string) []way {
 
 func (s *stage) hit(mode string) bool { return !s.rest && s.way.effect == s.n && s.way.mode == mode }
 
+// The long failures of the disk. In the second the daemon dies after the next call that it makes all the same.
+const (
+	longBroken = "disk broken for 30 cycles from"
+	diesBroken = "disk broken for 30 cycles, and dead after the next call, from"
+)
+
 // errDisk is what a broken disk says.
 var errDisk = errors.New("no space left on the disk of the sweep")
 
@@ -222,7 +233,7 @@ func (s *stage) broken() error {
 		switch s.way.mode {
 		case "disk broken for 4 cycles from":
 			s.brokenTo = s.cycle + 4
-		case "disk broken for 30 cycles from":
+		case longBroken, diesBroken:
 			s.brokenTo = s.cycle + 30
 		default:
 			return errDisk
@@ -242,7 +253,7 @@ func (s *stage) die() {
 	} else {
 		s.diesAt = s.n + s.way.again
 	}
-	s.rest, s.since = true, 0
+	s.rest, s.since, s.died = true, 0, true
 	s.disk.Crash(keep, s.way.names)
 	s.second = nil
 	panic(crash{s.n})

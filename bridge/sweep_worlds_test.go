@@ -260,7 +260,7 @@ func (sum *tally) sweep(t *testing.T, set *setting) {
 		ways := e.ways
 		if e.job != 0 {
 			sum.Calls++
-			for _, m := range []string{"cancelled", "held by its user", "requeued by its user", "requeued, and running again", "its id is another's",
+			for _, m := range []string{"cancelled", "held by its user", "its hold is taken off", "requeued by its user", "requeued, and running again", "its id is another's",
 				"4 s pass", "a second daemon", "a look without nodes", "a look at half the nodes", "an old look"} {
 				ways = append(ways, way{effect: i + 1, mode: m, cycle: e.cycle, job: e.job})
 			}

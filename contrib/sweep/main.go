@@ -98,7 +98,7 @@ func sweep(dir string, m mutant, most int) (t tally, log string, err error) {
 	}
 	binary, out := filepath.Join(dir, "sweep.test"), filepath.Join(dir, "tally.json")
 	_ = os.Remove(out)
-	build := exec.Command("go", "test", "-c", "-tags", "sweep", "-overlay", overlay, "-o", binary, "./bridge")
+	build := exec.Command("go", "test", "-c", "-tags", "sweep", "-ldflags", "-s -w", "-overlay", overlay, "-o", binary, "./bridge")
 	if text, err := build.CombinedOutput(); err != nil {
 		return t, string(text), fmt.Errorf("build: %w", err)
 	}
