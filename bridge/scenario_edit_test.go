@@ -224,3 +224,13 @@ func TestScenarioMovedAwayWhileOurs(t *testing.T) {
 		})
 	}
 }
+
+// A job that its user takes the GPUs away from is given back, and nothing stumbles over it.
+func TestScenarioEditToNoGPUs(t *testing.T) {
+	w := newWorld(t, site{})
+	w.fill(3, 5*3600)
+	w.submit("it", slurmsim.Submission{GPUs: 1, Comment: "unisched:ckpt=B:USR1,stop=iters:5000,profile=skip", Body: training(5000)})
+	w.run(time.Minute, nil)
+	w.sim.Edit(w.ids["it"], slurmsim.Edit{NoGPUs: true})
+	w.until(time.Minute, "it is released", func() bool { return w.view("it").Phase == bridge.Released })
+}
