@@ -118,6 +118,8 @@ func (b *Bridge) unmanageable(job slurm.Job, wish comment.Wish) error {
 		return fmt.Errorf("partition %q is not managed (managed: %s)", job.Partition, strings.Join(b.cfg.Partitions, ", "))
 	case job.Reservation != "":
 		return errors.New("it runs in a reservation")
+	case !job.Deadline.IsZero(): // Slurm ends a waiting job at once when its begin time and its time limit together pass that (seen)
+		return errSlurmDeadline
 	}
 	if b.onMixedNodesOnly(job.Partition, q.GPUType) {
 		return fmt.Errorf("it asks for GPUs of type %s, which partition %s has only on nodes with several types: Slurm finds it a place", q.GPUType, job.Partition)
@@ -127,6 +129,8 @@ func (b *Bridge) unmanageable(job slurm.Job, wish comment.Wish) error {
 	}
 	return nil
 }
+
+var errSlurmDeadline = errors.New("it has a deadline of Slurm's own (--deadline), by which Slurm ends it whatever it waits for: write deadline= instead")
 
 // planProfile decides whether and how a new job is measured (system: profiling takes at most two GPUs).
 func (b *Bridge) planProfile(rec *Record, job slurm.Job) {

@@ -174,6 +174,14 @@ func (b *Bridge) whyNotPreempted(rec *Record, job slurm.Job) string {
 		return "its user or an admin holds it: it would come back held"
 	case rec.Phase.OnGPUs() && !rec.canBeSignalled() && !b.mayEvict(rec):
 		return "no sign of life of this run yet (no progress line): a signal might kill it"
+	case !job.Deadline.IsZero():
+		return errSlurmDeadline.Error()
+	case job.State == slurm.StateSuspended:
+		return "suspended: it would not hear the signal"
+	case rec.Phase.OnGPUs() && b.risksOthers(rec) != "":
+		return b.risksOthers(rec)
+	case rec.Phase == Running:
+		return b.noWayBack(rec, job)
 	}
 	return ""
 }

@@ -93,6 +93,7 @@ func (a *answer) member(key string, value raw) {
 	switch key {
 	case "errors":
 		a.problems = append(a.problems, readProblems(value)...)
+		a.problems = a.problems[:min(len(a.problems), maxProblems)] // the member may come twice
 	case "last_update":
 		a.lastUpdate, a.hasUpdate = readNumberOr(value), true
 	case "meta":

@@ -2,7 +2,9 @@ package slurm
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -464,8 +466,16 @@ func FuzzReadAnswer(f *testing.F) {
 			n++
 			readJob(d)
 		})
-		if a.count != n || err == nil && n > 0 && !a.listed {
+		if a.count != n || err == nil && n > 0 && !a.listed || len(a.rest) > 16 || len(a.problems) > maxProblems {
 			t.Fatalf("%+v, %d records, %v", a, n, err)
+		}
+		// Of what is JSON the general decoder sees the same list.
+		var want map[string]json.RawMessage
+		if bytes.Count(data, []byte(`"jobs"`)) == 1 && !bytes.ContainsRune(data, '\\') && json.Unmarshal(data, &want) == nil && want["jobs"] != nil {
+			var list []json.RawMessage
+			if bad := json.Unmarshal(want["jobs"], &list); (bad == nil) != (err == nil) || bad == nil && len(list) != n {
+				t.Fatalf("%d records, %v; want %d, %v", n, err, len(list), bad)
+			}
 		}
 		readStatus(a.rest["status"])
 	})

@@ -36,8 +36,7 @@ func (f simFlags) simPolicy(name string) (bridge.Policy, error) {
 		return p, nil
 	}
 	if name != "unisched" {
-		o := policy.Options{Solve: highs.New(highs.Options{}), Limits: limits, ChronusEstimates: f.estimates == "chronus", ChronusReplace: f.overhead == "chronus",
-			ChronusLease: f.chronusLease()}
+		o := policy.Options{Solve: highs.New(highs.Options{}), Limits: limits, ChronusEstimates: f.estimates == "chronus", ChronusLease: f.chronusLease()}
 		if f.ablated("fixed-profile") {
 			o.ProfileNodes = f.profileNodes()
 		}

@@ -75,6 +75,7 @@ func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once b
 			return err
 		}
 		parts.Reports = listener.Drain
+		parts.GPULooks = looks(listener)
 	}
 	body, err := bridge.New(site.Bridge, parts, bridge.Restored{Entries: found.Latest, Damaged: found.Damaged != ""})
 	if err != nil {

@@ -302,6 +302,41 @@ class Checkpoints(Base):
         run.resume()
         self.assertEqual(run.start, 1)
 
+    def test_a_start_given_up_for_lost_that_lives_on_does_not_hurt_the_next_one(self):
+        """Its node was down for Slurm, not for it: both write into one directory, in turns that only chance decides."""
+        lost = self.run_()
+        os.environ["UNISCHED_RUN"] = "7.1"
+        later = self.run_()
+
+        def while_the_later_one_writes(d):
+            write(d, "w", "later")
+            lost.save(lambda d: write(d, "w", "lost"), 7)  # the same iteration, and it clears up
+
+        self.assertTrue(later.save(while_the_later_one_writes, 7))
+        path = os.path.join(self.ckpt, "iter-000000000007")
+        self.assertIsNone(unisched.verify(path, 7))
+        with open(os.path.join(path, "w")) as f:
+            self.assertEqual(f.read(), "later")
+        self.assertEqual(os.listdir(self.ckpt), ["iter-000000000007"])
+
+    def test_leftovers_of_this_start_and_of_those_before_go(self):
+        os.environ["UNISCHED_RUN"] = "7.2"
+        os.makedirs(self.ckpt)
+        for name in (".tmp-000000000001-3", ".tmp-000000000001-r1-3", ".tmp-000000000001-r2-3", ".tmp-000000000001-r3-3"):
+            os.mkdir(os.path.join(self.ckpt, name))
+        self.run_().save(lambda d: write(d, "w", "x"), 1)
+        self.assertEqual(sorted(os.listdir(self.ckpt)), [".tmp-000000000001-r3-3", "iter-000000000001"])
+
+    def test_which_start_it_is(self):
+        for env, want in (
+            ({}, None),
+            ({"SLURM_JOB_ID": "7"}, 0),
+            ({"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "4"}, 4),
+            ({"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "4", "UNISCHED_RUN": "7.5"}, 5),
+            ({"UNISCHED_RUN": "x"}, None),
+        ):
+            self.assertEqual(unisched._restart(env), want, env)
+
     def test_case_34_killed_while_replacing(self):
         """A second save of the only checkpoint's iteration, killed at any of its renames, leaves a good one of it."""
         for point in (1, 2, 3):
