@@ -356,3 +356,49 @@ func TestScenarioLimitChangesWhileRunning(t *testing.T) {
 	}
 	w.clean()
 }
+
+// case 51: sbatch's --deadline. Slurm removes a waiting job that could not run its limit out before it: such a job is not delayed beyond its last possible start, and one that runs is not
+// stopped when it could not be started again.
+func TestScenarioDeadlineOfSbatch(t *testing.T) {
+	due := func(w *world, name string, at time.Time) {
+		w.shows(func(s *slurm.State) {
+			for i := range s.Jobs {
+				if s.Jobs[i].ID == w.ids[name] {
+					s.Jobs[i].Deadline = at
+				}
+			}
+		})
+	}
+	t.Run("waiting", func(t *testing.T) {
+		w := newWorld(t, site{nodes: 1, gpus: 4})
+		w.fill(1, 9000)
+		w.submit("due", slurmsim.Submission{GPUsPerNode: 4, Nodes: 1, TimeLimit: time.Hour, Body: training(300), Comment: "unisched:ckpt=B:USR1,profile=skip,stop=iters:300"})
+		last := w.sim.Now().Add(time.Hour).Truncate(time.Second)
+		due(w, "due", last.Add(time.Hour))
+		delayed := 0
+		for w.sim.Now().Before(last) {
+			w.run(10*time.Second, nil)
+			if j := w.job("due"); j.State == slurm.StatePending && j.Begin.After(w.sim.Now()) {
+				if delayed++; !j.Begin.Before(last) {
+					t.Fatalf("case 51: at %v its begin time is %v, and Slurm removes it after %v", w.sim.Now(), j.Begin, last)
+				}
+			}
+		}
+		if v := w.view("due"); w.job("due").State == slurm.StatePending && (v.BlockedBy != bridge.BlockDeadline || !strings.Contains(v.Blocked, "sbatch --deadline")) || delayed == 0 {
+			t.Errorf("case 51: blocked by %q: %q; delayed in %d cycles", v.BlockedBy, v.Blocked, delayed)
+		}
+	})
+	for name, room := range map[string]time.Duration{"too near": -time.Hour, "far off": 48 * time.Hour} {
+		t.Run("running, "+name, func(t *testing.T) {
+			w := newWorld(t, site{nodes: 1, gpus: 4})
+			w.fill(1, 7200)
+			due(w, "long1", w.sim.Now().Add(24*time.Hour+room)) // its limit is 24 h
+			w.urgent("strict", 600, 30*time.Minute)
+			w.run(time.Hour, nil)
+			if stopped := w.job("long1").Restarts > 0; stopped != (room > 0) {
+				t.Errorf("case 51: stopped: %v, no-preempt %q", stopped, w.view("long1").NoPreempt)
+			}
+			w.until(6*time.Hour, "both end", w.finished("long1", "strict"))
+		})
+	}
+}
