@@ -93,8 +93,10 @@ func itpTrace(i int) string { return fmt.Sprintf("traces/itp/cluster%02d.csv", i
 func shortSpecs(workload string) []spec {
 	var out []spec
 	for _, s := range short {
-		out = append(out, spec{s.group, s.name + "-" + workload, s.trace, s.nodes, flags("--format", s.format, "--workload", workload, "--from", s.from, "--until", s.until), longPolicies,
-			flags("--from", s.from, "--until", s.until)})
+		args := flags("--format", s.format, "--workload", workload, "--from", s.from, "--until", s.until)
+		name, same := s.name+"-"+workload, flags("--from", s.from, "--until", s.until) // a quick run leaves them as they are
+		out = append(out, spec{s.group, name, s.trace, s.nodes, args, longPolicies, same},
+			spec{s.group, name + "-oracle", s.trace, s.nodes, append(slices.Clone(args), "--oracle"), longPolicies, same})
 	}
 	return out
 }
@@ -168,7 +170,7 @@ func variedOn() []spec {
 // partition for profiles, and topology, for which a job must be allowed to spread.
 func wide() (out []spec) {
 	for _, s := range shortSpecs("mix1") {
-		if strings.HasPrefix(s.workload, "cluster03") || strings.HasPrefix(s.workload, "cluster04") {
+		if s.workload == "cluster03-2d-mix1" || s.workload == "cluster04-1d-mix1" {
 			s.group = "ablation"
 			out = append(out, s)
 			s.workload, s.args = s.workload+"-spread", append(slices.Clone(s.args), "--spread")
