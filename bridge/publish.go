@@ -166,8 +166,6 @@ func (b *Bridge) whyNotPreempted(rec *Record, job slurm.Job) string {
 		return "no ckpt= in its comment: it cannot save its work"
 	case len(job.Odd) > 0:
 		return "Slurm shows fields of it that we do not understand (" + strings.Join(job.Odd, ", ") + "): nobody knows what a signal would do"
-	case b.lastRun(rec, job) != "":
-		return b.lastRun(rec, job)
 	case job.ID != 0 && !job.Requeue:
 		return "submitted with --no-requeue: it could not come back"
 	case job.State == slurm.StateRunning && job.Held && !rec.Changed.Hold:
