@@ -390,6 +390,8 @@ const (
 	kindPaused = "paused"
 	kindBudget = "budget"
 	kindStage  = "stage"
+	kindStill  = "standstill"
+	kindLimit  = "limit"
 	kindIntent = "intent"
 	kindResult = "result"
 )

@@ -15,6 +15,7 @@ const (
 	BlockDependency = "dependency"
 	BlockBegin      = "begin-time"
 	BlockLimit      = "limit"
+	BlockDeadline   = "deadline"
 )
 
 // limitReasons are the prefixes of Slurm's reasons for jobs that would not start even on free GPUs.
@@ -30,6 +31,8 @@ func (b *Bridge) readBlocks(now time.Time, rec *Record, job slurm.Job) {
 	limited := limitReason(job.Reason)
 	why, code := "", ""
 	switch {
+	case len(job.Odd) > 0:
+		why = "Slurm shows fields of it that we do not understand (" + strings.Join(job.Odd, ", ") + "): it is left to Slurm"
 	case job.Held && !rec.Changed.Hold && rec.Phase != Starting:
 		code = BlockHold
 		why = "held (" + cmp.Or(job.Reason, "JobHeld") + "): release it with scontrol release"
@@ -39,6 +42,8 @@ func (b *Bridge) readBlocks(now time.Time, rec *Record, job slurm.Job) {
 	case b.userBegin(now, rec, job):
 		code = BlockBegin
 		why = "begin time " + job.Begin.In(b.cfg.Zone).Format("2006-01-02 15:04:05 MST") + " set by its user"
+	case rec.Phase != Starting && b.lastCall(now, rec, job) != "":
+		why, code = b.lastCall(now, rec, job), BlockDeadline
 	case limited && rec.Phase != Starting && !now.Before(rec.BlockedTill):
 		// Only a job that Slurm has just tried to start shows such a reason; ask again after a while.
 		rec.BlockedTill = now.Add(max(6*b.cfg.Poll, 30*time.Second))
@@ -56,6 +61,33 @@ func (b *Bridge) readBlocks(now time.Time, rec *Record, job slurm.Job) {
 		rec.Blocked, rec.dirty = why, true
 	}
 	rec.BlockedBy = code
+}
+
+// latestStart is when a job with sbatch's --deadline must have begun: Slurm removes it from the queue when it could not run its time limit out before that. ok is false for a
+// job without one.
+func latestStart(rec *Record, job slurm.Job) (at time.Time, ok bool) {
+	if job.Deadline.IsZero() {
+		return time.Time{}, false
+	}
+	return job.Deadline.Add(-max(job.TimeLimit, rec.Original.TimeLimit)), true // a start may have cut the limit shown
+}
+
+// lastCall says that a waiting job must not be delayed any more, since Slurm would remove it; "" while there is time.
+func (b *Bridge) lastCall(now time.Time, rec *Record, job slurm.Job) string {
+	at, ok := latestStart(rec, job)
+	if !ok || at.Sub(now) > 3*b.cfg.Delay {
+		return ""
+	}
+	return "sbatch --deadline lets it start until " + at.In(b.cfg.Zone).Format("2006-01-02 15:04:05 MST") + ", then Slurm removes it: it is left to Slurm"
+}
+
+// lastRun says that a running job must not be stopped, since Slurm would not start it again; "" while there is time.
+func (b *Bridge) lastRun(rec *Record, job slurm.Job) string {
+	at, ok := latestStart(rec, job)
+	if !ok || at.Sub(b.seen.At) > 3*b.cfg.Delay+b.cfg.CheckpointTimeout {
+		return ""
+	}
+	return "its sbatch --deadline is too near: Slurm would remove it from the queue"
 }
 
 // userBegin reports whether the job has a begin time in the future that is the user's own: neither ours, nor the one of the submit plugin, nor the

@@ -131,6 +131,8 @@ func (e *explainer) blocked() Cause {
 		return Cause{CauseDependency, sentence("it "+j.Blocked, ""), "It is planned as soon as Slurm says that the dependency is met. If that cannot happen any more (the other job failed, say): scontrol update JobId=" + j.Ref + " Dependency= takes it off, scancel " + j.Ref + " gives up."}
 	case bridge.BlockBegin:
 		return Cause{CauseBegin, sentence("it has a "+j.Blocked, ""), fmt.Sprintf("It is planned from then on; sooner: scontrol update JobId=%s StartTime=now", j.Ref)}
+	case bridge.BlockDeadline:
+		return Cause{CauseLimit, sentence(j.Blocked, ""), "A lower limit leaves it more time: scontrol update JobId=" + j.Ref + " TimeLimit="}
 	case bridge.BlockLimit:
 		limit, ok := strings.CutPrefix(j.Blocked, blockedByLimit)
 		if !ok { // a reservation, which says itself what it is about

@@ -2,7 +2,9 @@ package policy
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"os"
 	"slices"
 	"time"
 
@@ -21,6 +23,7 @@ type chronus struct {
 	round round
 	// promised are the deadlines of accepted jobs; the zero time marks a job that was demoted. Lookup only.
 	promised map[planner.JobID]time.Time
+	from     time.Time // of the first lease that claims are counted in
 	// origin is the beginning of the lease that leases were last assigned for, leases the beginnings of those assigned. Lookup only.
 	origin time.Time
 	leases map[planner.JobID][]time.Time
@@ -48,10 +51,15 @@ type claim struct {
 func (c *claim) slack() int { return c.last - c.need }
 
 // chronusHorizon bounds the leases looked at: four days of 20 minutes.
-const chronusHorizon = 288
+const chronusHorizon = 1008
 
 func newChronus(o Options) Policy {
 	return &chronus{o: o, promised: map[planner.JobID]time.Time{}, leases: map[planner.JobID][]time.Time{}}
+}
+
+func newChronusSticky(o Options) Policy {
+	o.ChronusSticky = true
+	return newChronus(o)
 }
 
 func (p *chronus) Plan(ctx context.Context, s planner.Snapshot) planner.Plan {
@@ -65,14 +73,28 @@ func (p *chronus) Plan(ctx context.Context, s planner.Snapshot) planner.Plan {
 	origin := s.Now.Add(time.Duration(planner.LeaseEpsilon * float64(s.Unit))).Truncate(p.length)
 	p.forget()
 	stats := planner.SolverStats{Status: "skipped"}
-	if !origin.Equal(p.origin) {
-		p.origin = origin
+	boundary := !origin.Equal(p.origin)
+	held := map[planner.JobID]bool{}
+	if boundary {
+		for i := range r.jobs {
+			if j := &r.jobs[i]; j.running() && p.now(j) {
+				held[j.Run.Job] = true
+			}
+		}
+		p.origin, p.from = origin, origin
 		p.read()
 		p.admit()
 		stats = p.assign(ctx)
+	} else if !p.o.ChronusSticky {
+		p.from = origin.Add(p.length)
+		p.read()
+		p.admit()
 	}
-	p.rank()
-	r.settle(func(j *job) bool { return p.o.ChronusReplace && j.Class.SLO() && p.now(j) })
+	p.rank(boundary)
+	r.settle(inPlace)
+	if boundary && !p.o.ChronusSticky {
+		r.restart(func(j *job) bool { return !(os.Getenv("X_FREE") != "" && held[j.Run.Job] && p.now(j)) })
+	}
 	plan := r.plan("chronus")
 	plan.Solver = stats
 	return plan
@@ -131,11 +153,12 @@ func (p *chronus) read() {
 		if !j.Class.SLO() || j.Foreign || j.Unmeasured || j.idle != "" && j.idle != planner.ReasonLeaving {
 			continue
 		}
-		need := r.chronusEstimate(j, j.left)
-		if r.o.ChronusEstimates {
-			need = j.left
+		need := r.chronusEstimate(j, j.workTime(j.gpus())) // which has a resume for every lease
+		least := 1
+		if j.running() && p.from.After(r.s.Now) { // until then it runs
+			need, least = max(0, need-p.from.Sub(r.s.Now).Seconds()), 0
 		}
-		c := claim{job: j, need: max(1, int(math.Ceil(min(need/p.length.Seconds(), chronusHorizon+1)))), gpus: rounded(j.gpus())}
+		c := claim{job: j, need: max(least, int(math.Ceil(min(need/p.length.Seconds(), chronusHorizon+1)))), gpus: rounded(j.gpus())}
 		p.claims = append(p.claims, c)
 	}
 	for k := range p.claims {
@@ -165,10 +188,10 @@ func (p *chronus) read() {
 
 // usable is the number of leases that end by a deadline.
 func (p *chronus) usable(at time.Time) int {
-	if !at.After(p.origin) {
+	if !at.After(p.from) {
 		return 0
 	}
-	return int(min(at.Sub(p.origin)/p.length, chronusHorizon))
+	return int(min(at.Sub(p.from)/p.length, chronusHorizon))
 }
 
 // admit accepts jobs by submission. A promise that became impossible is judged anew with the later deadlines.
@@ -178,6 +201,9 @@ func (p *chronus) admit() {
 		if at, ok := p.promised[c.job.Run.Job]; ok && !at.IsZero() {
 			p.aim(c, at)
 			c.accepted = c.need <= c.last
+			if !c.accepted && os.Getenv("X_DEBUG") != "" {
+				fmt.Fprintf(os.Stderr, "LOST %s job %v g %d left %.1f need %d last %d state %v started %v due %v from %v\n", r_(p), c.job.Run, c.gpus, c.job.left/60, c.need, c.last, c.job.State, c.job.Started, at.Format("02 15:04"), p.from.Format("02 15:04"))
+			}
 		} else if ok { // demoted: may still get leases, for the first deadline that it can meet
 			for _, t := range c.job.Tiers {
 				if p.aim(c, t.At); t.Value > 0 && c.need <= c.last {
@@ -236,3 +262,5 @@ func (p *chronus) aim(c *claim, at time.Time) {
 func (p *chronus) sortClaims() {
 	slices.SortStableFunc(p.claims, func(a, b claim) int { return compareClaims(&a, &b) })
 }
+
+func r_(p *chronus) string { return p.round.s.Now.Format("02 15:04") }

@@ -3,7 +3,9 @@ package policy
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
+	"os"
 	"slices"
 	"time"
 
@@ -81,14 +83,19 @@ func fits(left []int, c *claim) bool {
 func (p *chronus) assign(ctx context.Context) planner.SolverStats {
 	demoted := false
 	for k := range p.claims {
-		demoted = demoted || !p.claims[k].accepted && p.claims[k].need <= p.claims[k].last
+		c := &p.claims[k]
+		demoted = demoted || !c.accepted && (p.o.ChronusSticky && c.need <= c.last || !p.o.ChronusSticky && p.alive(c.job))
 	}
 	stats := planner.SolverStats{Status: "skipped"}
+	in := p.wanted()
+	if !p.o.ChronusSticky || p.o.ChronusPrune {
+		in = p.within(in)
+	}
 	done := false
-	if p.o.Solve != nil {
-		m, cols := p.program(demoted)
+	if p.o.Solve != nil && len(in) <= chronusRows {
+		m, cols := p.program(in, demoted)
 		stats.Rows, stats.Cols = m.Rows(), m.Cols()
-		if m.Cols() > 0 && m.Rows()-len(p.free) <= chronusRows {
+		if m.Cols() > 0 {
 			sol, err := p.o.Solve(ctx, m, p.o.Limits)
 			stats.Status, stats.Solve = statusOf(sol, err), sol.Wall
 			if err != nil {
@@ -104,11 +111,35 @@ func (p *chronus) assign(ctx context.Context) planner.SolverStats {
 			}
 		}
 	}
-	if !done {
-		if stats.Status == "failed" {
-			p.cached()
+	if done && !p.o.ChronusSticky && slices.ContainsFunc(in, func(k int) bool { return len(p.claims[k].given) < p.claims[k].need }) {
+		done = false // a promise would be broken
+		for _, k := range in {
+			p.claims[k].given = p.claims[k].given[:0]
 		}
-		p.pack(demoted)
+		if os.Getenv("X_DEBUG") != "" {
+			fmt.Fprintln(os.Stderr, "BROKEN", p.origin.Format("02 15:04"))
+		}
+	}
+	if !done {
+		p.fallBack(in, stats.Status == "failed", demoted)
+	}
+	if os.Getenv("X_DEBUG") != "" {
+		acc, now, nowg, tot, sh := 0, 0, 0, 0, 0
+		for k := range p.claims {
+			c := &p.claims[k]
+			tot++
+			if c.accepted {
+				acc++
+			}
+			if c.shaky {
+				sh++
+			}
+			if slices.Contains(c.given, 0) {
+				now++
+				nowg += c.gpus
+			}
+		}
+		fmt.Fprintln(os.Stderr, p.origin.Format("02 15:04"), "claims", tot, "acc", acc, "shaky", sh, "now", now, "gpus", nowg, "of", p.free[0], "demoted", demoted, stats.Status, stats.Rows, stats.Cols, stats.Solve)
 	}
 	clear(p.leases)
 	for k := range p.claims {
@@ -126,7 +157,7 @@ func (p *chronus) assign(ctx context.Context) planner.SolverStats {
 
 // program is CHRONUS's: maximise the value of the jobs that get all the leases they need, and besides that use many GPUs in the first lease, or few while
 // some job could not be accepted, so that there is room for it. Columns are told as (claim, lease), lease -1 for "gets them all".
-func (p *chronus) program(demoted bool) (*milp.Model, []step) {
+func (p *chronus) program(in []int, demoted bool) (*milp.Model, []step) {
 	m, cols := &milp.Model{}, []step(nil)
 	idx := make([][]int32, len(p.free))
 	val := make([][]float64, len(p.free))
@@ -134,11 +165,8 @@ func (p *chronus) program(demoted bool) (*milp.Model, []step) {
 	if demoted {
 		sign = -1
 	}
-	for n, k := range p.byDensity() {
+	for _, k := range in {
 		c := &p.claims[k]
-		if p.o.ChronusPrune && n >= chronusRows {
-			break
-		}
 		value := c.value
 		if !c.accepted {
 			value *= 0.99 // of two alike, the promise is kept
@@ -162,6 +190,114 @@ func (p *chronus) program(demoted bool) (*milp.Model, []step) {
 		m.AddRow(math.Inf(-1), float64(p.free[t]), idx[t], val[t])
 	}
 	return m, cols
+}
+
+// wanted lists the claims that the program may give leases to.
+func (p *chronus) wanted() []int {
+	if p.o.ChronusSticky {
+		return p.byDensity()
+	}
+	var out []int
+	for k := range p.claims {
+		if c := &p.claims[k]; c.accepted && !c.shaky {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// within leaves no more claims than the program takes: the largest, then those with the most time, keep the leases that they have.
+func (p *chronus) within(in []int) []int {
+	if len(in) <= chronusRows {
+		return in
+	}
+	if p.o.ChronusPrune {
+		return in[:chronusRows]
+	}
+	large := slices.Clone(in)
+	slices.SortStableFunc(large, func(a, b int) int {
+		x, y := &p.claims[a], &p.claims[b]
+		return cmp.Or(cmp.Compare(y.gpus, x.gpus), cmp.Compare(y.last, x.last))
+	})
+	out := map[int]bool{}
+	for _, k := range large {
+		if len(in)-len(out) > chronusRows && p.keepLeases(&p.claims[k]) {
+			out[k] = true
+		}
+	}
+	return slices.DeleteFunc(in, func(k int) bool { return out[k] })
+}
+
+// keepLeases gives a claim those of its last leases that are still to come and that it needs, the latest ones; all that it needs or none.
+func (p *chronus) keepLeases(c *claim) bool {
+	at := p.leases[c.job.Run.Job]
+	for k := len(at) - 1; k >= 0 && len(c.given) < c.need; k-- {
+		t := int(at[k].Sub(p.origin) / p.length)
+		if !at[k].Before(p.origin) && t < min(c.last, len(p.free)) && p.free[t] >= c.gpus {
+			c.given = append(c.given, t)
+		}
+	}
+	if len(c.given) < c.need {
+		c.given = c.given[:0]
+		return false
+	}
+	slices.Reverse(c.given)
+	for _, t := range c.given {
+		p.free[t] -= c.gpus
+	}
+	return true
+}
+
+// fallBack gives leases without the program.
+func (p *chronus) fallBack(in []int, failed, demoted bool) {
+	if p.o.ChronusSticky {
+		if failed {
+			p.cached()
+		}
+		p.pack(demoted)
+		return
+	}
+	lack := slices.DeleteFunc(slices.Clone(in), func(k int) bool { return p.keepLeases(&p.claims[k]) })
+	all := true
+	for _, k := range lack {
+		all = p.late(&p.claims[k]) && all
+	}
+	if all {
+		return
+	}
+	if os.Getenv("X_DEBUG") != "" {
+		fmt.Fprintln(os.Stderr, "REPACK", p.origin.Format("02 15:04"))
+	}
+	for k := range p.claims { // together they do not fit: as they were accepted, in order
+		c := &p.claims[k]
+		for _, t := range c.given {
+			p.free[t] += c.gpus
+		}
+		c.given = c.given[:0]
+	}
+	for k := range p.claims {
+		if c := &p.claims[k]; c.accepted && !c.shaky {
+			p.late(c)
+		}
+	}
+}
+
+// late gives a claim the latest leases that have room, all that it needs or none.
+func (p *chronus) late(c *claim) bool {
+	for t := min(c.last, len(p.free)) - 1; t >= 0 && len(c.given) < c.need; t-- {
+		if p.free[t] >= c.gpus {
+			c.given = append(c.given, t)
+		}
+	}
+	if len(c.given) < c.need {
+		c.given = c.given[:0]
+		return false
+	}
+	slices.Reverse(c.given)
+	for _, t := range c.given {
+		p.free[t] -= c.gpus
+	}
+	return true
 }
 
 // cached takes over the leases of the last assignment that are still to come.
@@ -224,22 +360,42 @@ func (p *chronus) now(j *job) bool { return slices.ContainsFunc(p.leases[j.Run.J
 
 // rank puts the leases of now first, least slack in front; then the leftover by remaining service; then accepted jobs whose lease comes later,
 // which may have GPUs that nobody else wants; last those whose promise became impossible.
-func (p *chronus) rank() {
+func (p *chronus) rank(boundary bool) {
 	r := &p.round
 	end := p.origin.Add(p.length)
 	r.rank(func(j *job) [3]float64 {
 		at, known := p.promised[j.Run.Job]
 		switch {
+		case !boundary && !p.o.ChronusSticky && j.running():
+			return [3]float64{urgent}
 		case j.Profiles():
 			return [3]float64{first}
 		case j.Class.SLO() && p.now(j):
 			j.units = max(1, int((end.Sub(r.s.Now)+r.s.Unit/2)/max(r.s.Unit, 1)))
 			return [3]float64{urgent, j.slack()}
-		case j.Class.SLO() && known && !at.IsZero():
+		case j.Class.SLO() && known && !at.IsZero() && (p.o.ChronusSticky || p.alive(j)):
 			return [3]float64{last, j.slack()}
-		case j.Class.SLO() && !j.alive():
+		case j.Class.SLO() && !p.alive(j):
 			return [3]float64{last + 1, j.service()}
 		}
 		return [3]float64{normal, j.service()}
 	})
+}
+
+// alive reports whether the job has a deadline that can be met.
+func (p *chronus) alive(j *job) bool {
+	if p.o.ChronusSticky || os.Getenv("X_ALIVE") == "" {
+		return j.alive()
+	}
+	r := &p.round
+	left := j.left
+	if r.o.ChronusEstimates {
+		left /= (1 + 30*(1+math.Log2(float64(max(1, j.gpus()))))/r.o.ChronusLease.Seconds()) * 1.1
+	}
+	for _, t := range j.Tiers {
+		if t.Value > 0 && t.At.Sub(r.s.Now).Seconds() >= left {
+			return true
+		}
+	}
+	return false
 }

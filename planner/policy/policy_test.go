@@ -73,7 +73,7 @@ func TestPlansAreFeasible(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				o := Options{ChronusReplace: rapid.Bool().Draw(t, "replace"), ProfileNodes: rapid.IntRange(0, 2).Draw(t, "profile nodes"),
+				o := Options{ProfileNodes: rapid.IntRange(0, 2).Draw(t, "profile nodes"),
 					ChronusEstimates: rapid.Bool().Draw(t, "estimates")}
 				if rapid.Bool().Draw(t, "solver") {
 					o.Solve = oddSolver(rapid.Uint64().Draw(t, "seed"))
