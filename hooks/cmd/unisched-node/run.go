@@ -109,9 +109,9 @@ func envOr(getenv func(string) string, name, def string) string {
 // supervise starts the command and waits for it. One goroutine waits for the process; everything else happens here.
 func (s *sidecar) supervise(argv []string) int {
 	sigs := make(chan os.Signal, 16)
-	// First of all: from here on a signal does not end us. INT, HUP and QUIT are passed on too, since CMD is not in the
-	// terminal's process group.
-	signal.Notify(sigs, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	// First of all: from here on a signal does not end us. What is no wish for a checkpoint is passed on too: CMD is not in the terminal's process group,
+	// and if TERM ended us alone, CMD would outlive its job step, where Slurm tracks processes by their parents, and meet the next start of the job.
+	signal.Notify(sigs, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTERM)
 	for sig := range s.signals {
 		signal.Notify(sigs, sig)
 	}

@@ -54,6 +54,7 @@ func TestRun(t *testing.T) {
 		{"the command learns the code", "--exit 85", `exit $UNISCHED_EXIT`, 0, 85, nil},
 		{"another signal", "--signal B:SIGUSR2+77", strings.ReplaceAll(trap, "USR1", "USR2"), syscall.SIGUSR2, 77, []string{`{"signal":"USR2"}`}},
 		{"TERM", "", strings.ReplaceAll(trap, "USR1", "TERM"), syscall.SIGTERM, 99, []string{`{"signal":"TERM"}`}},
+		{"TERM that asks for nothing", "--signal USR2", `trap 'exit 7' TERM; echo up; for ((i = 0; i < 300; i++)); do sleep 0.1; done`, syscall.SIGTERM, 7, nil},
 		{"a signal that asks for nothing", "", `trap 'exit 0' HUP; echo up; while :; do :; done`, syscall.SIGHUP, 0, nil},
 		{"the group hears it", "", `trap 'wait; exit 0' USR1; (trap 'echo ck > "$F"; exit 0' USR1; echo up; while :; do :; done) & wait`,
 			syscall.SIGUSR1, 99, []string{`{"signal":"USR1"}`}},
