@@ -80,7 +80,7 @@ var short = []struct {
 	nodes                                   int
 }{
 	{"load1", "philly-1d", phillyTrace, "philly", "42d", "43d", 84},
-	{"itp", "cluster01-4d", itpTrace(1), "itp", "39d", "43d", 2},
+	{"itp", "cluster01-4d", itpTrace(1), "itp", "6d", "10d", 2},
 	{"itp", "cluster02-2d", itpTrace(2), "itp", "43d", "45d", 11},
 	{"itp", "cluster03-2d", itpTrace(3), "itp", "42d", "44d", 17},
 	{"itp", "cluster04-1d", itpTrace(4), "itp", "15d", "16d", 62},
