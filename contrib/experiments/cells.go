@@ -26,11 +26,12 @@ func (c cell) ID() string {
 // full is the variant in which nothing is varied.
 const full = "full"
 
-// The policies. Slow ones solve a model of their own or rank every job anew in each round: they take part in slices of up to two days only.
+// The policies. Slow ones solve a model of their own or rank every job anew in each round: they, and the CHRONUS that lets jobs run on, take part in slices of up to
+// two days only.
 var (
 	allPolicies = []string{"unisched", "fifo", "backfill", "srtf", "srsf", "edf", "llf", "slack", "slacksrsf", "tiresias", "themis", "optimus", "tetrisched", "3sigma", "genie",
-		"chronus", "elasticflow"}
-	slowPolicies  = []string{"themis", "optimus", "tetrisched", "3sigma", "genie", "elasticflow"}
+		"chronus", "chronus-sticky", "elasticflow"}
+	slowPolicies  = []string{"chronus-sticky", "themis", "optimus", "tetrisched", "3sigma", "genie", "elasticflow"}
 	longPolicies  = []string{"unisched", "chronus", "srsf", "edf", "slack", "slacksrsf"}
 	quickPolicies = []string{"unisched", "srsf", "edf", "backfill"}
 )
@@ -133,8 +134,8 @@ func specs() []spec {
 		}
 	}
 	for _, kind := range []string{"MIX1", "MIX2", "SLO"} {
-		out = append(out, spec{"artifact", strings.ToLower(kind), chronusTrace(kind), 64, flags("--format", "chronus", "--until", "2d", "--unit", "20m", "--slo-lease-units", "1",
-			"--overhead", "chronus", "--estimates", "chronus", "--flat-placement"), []string{"chronus"}, quickDays})
+		out = append(out, spec{"artifact", strings.ToLower(kind), chronusTrace(kind), 64, flags("--format", "chronus", "--until", "2d", "--unit", "5m", "--slo-lease-units", "4",
+			"--overhead", "chronus", "--estimates", "chronus", "--flat-placement"), []string{"chronus", "chronus-sticky"}, quickDays})
 	}
 	for _, until := range []string{"6h", "12h", "1d"} {
 		out = append(out, spec{"speed", "mix1-" + until, chronusTrace("MIX1"), 64, flags("--format", "chronus", "--oracle", "--until", until), []string{"unisched", "srsf"}, quickDays})

@@ -37,6 +37,7 @@ type simFlags struct {
 	ablate                 []string
 	overhead, estimates    string
 	requeue                time.Duration
+	chronusLease           time.Duration
 	load                   float64
 	days                   float64
 	dataDir, out           string
@@ -93,6 +94,7 @@ func (a *app) simCommand() *cobra.Command {
 	s.StringVar(&f.overhead, "overhead", "", "chronus: the costs of that artifact (a resume costs 0.5(1+log2 g) min, saving nothing)")
 	s.StringVar(&f.estimates, "estimates", "", "chronus: durations as that artifact guesses them")
 	s.DurationVar(&f.requeue, "requeue-delay", 0, "Slurm's own delay after a requeue (0: as measured, 121 s)")
+	s.DurationVar(&f.chronusLease, "chronus-lease", 20*time.Minute, "lease of chronus, rounded up to whole units")
 	s.Float64Var(&f.load, "load", 1, "load of a helios-like trace")
 	s.Float64Var(&f.days, "days", 14, "days of a helios-like trace")
 	s.StringVar(&f.dataDir, "data-dir", "", "`folder` of side tables (default $UNISCHED_DATA, else ../shared/data)")
@@ -269,7 +271,7 @@ func (a *app) simConfig(f simFlags, t trace.Trace) (sim.Config, error) {
 		c.Speeds.Slowdown = nil
 	}
 	if f.overhead == "chronus" {
-		c.NoSave = true
+		c.NoSave, c.Poll = true, 10*time.Second
 	}
 	if f.profileGPUs == 0 || f.oracle || f.estimates == "chronus" {
 		c.Profile = 0

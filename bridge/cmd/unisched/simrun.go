@@ -36,8 +36,10 @@ func (f simFlags) simPolicy(name string) (bridge.Policy, error) {
 		return p, nil
 	}
 	if name != "unisched" {
-		o := policy.Options{Solve: highs.New(highs.Options{}), Limits: limits, ChronusEstimates: f.estimates == "chronus", ChronusReplace: f.overhead == "chronus",
-			ChronusLease: f.chronusLease()}
+		o := policy.Options{Solve: highs.New(highs.Options{}), Limits: limits, ChronusEstimates: f.estimates == "chronus", ChronusLease: f.chronusLease}
+		if f.overhead == "chronus" {
+			o.ChronusTick = 5 * time.Minute
+		}
 		if f.ablated("fixed-profile") {
 			o.ProfileNodes = f.profileNodes()
 		}
@@ -50,11 +52,6 @@ func (f simFlags) simPolicy(name string) (bridge.Policy, error) {
 		c.Beta, c.Delta, c.Rho, c.Risk = none, none, 1, none
 	}
 	return lease.New(c, highs.New(highs.Options{})), nil
-}
-
-// chronusLease is the lease of CHRONUS: its own 20 minutes, or the SLO lease where the flags give that length in one unit.
-func (f simFlags) chronusLease() time.Duration {
-	return max(20*time.Minute, f.unit*time.Duration(f.sloUnits))
 }
 
 // profileNodes is how many nodes a fixed profiling partition has: a fiftieth of all.
