@@ -33,7 +33,7 @@ type simFlags struct {
 	profileGPUs            int
 	solverLimit            time.Duration
 	noise                  float64
-	oracle, flat           bool
+	oracle, flat, spread   bool
 	ablate                 []string
 	overhead, estimates    string
 	requeue                time.Duration
@@ -90,6 +90,7 @@ func (a *app) simCommand() *cobra.Command {
 	s.Float64Var(&f.noise, "noise", 0.05, "relative spread of the speed of runs")
 	s.BoolVar(&f.oracle, "oracle", false, "nobody is profiled, and every policy knows the truth")
 	s.BoolVar(&f.flat, "flat-placement", false, "placement has no effect on speed")
+	s.BoolVar(&f.spread, "spread", false, "jobs have a task for each GPU and may be split over twice as many nodes as they need")
 	s.StringSliceVar(&f.ablate, "ablate", nil, "leave out, separated by commas: "+strings.Join(ablations, ", "))
 	s.StringVar(&f.overhead, "overhead", "", "chronus: the costs of that artifact (a resume costs 0.5(1+log2 g) min, saving nothing)")
 	s.StringVar(&f.estimates, "estimates", "", "chronus: durations as that artifact guesses them")
@@ -264,7 +265,7 @@ func (a *app) simTrace(f simFlags) (trace.Trace, error) {
 // simConfig is the simulated site.
 func (a *app) simConfig(f simFlags, t trace.Trace) (sim.Config, error) {
 	c := sim.Config{Nodes: f.nodes, GPUsPerNode: f.perNode, Unit: f.unit, SLOUnits: f.sloUnits, Seed: f.seed, Noise: f.noise, Profile: 5 * time.Minute, ProfileGPUs: f.profileGPUs,
-		Requeue: f.requeue, Streams: f.streams, Speeds: sim.Published(), Clock: a.now}
+		Requeue: f.requeue, Streams: f.streams, Speeds: sim.Published(), Spread: f.spread, Clock: a.now}
 	if slices.ContainsFunc(t.Jobs, func(j trace.Job) bool { return len(j.Counts) > 1 }) {
 		rows, err := a.strongRows(f, c.Speeds.Models())
 		if err != nil {
