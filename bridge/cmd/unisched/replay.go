@@ -16,6 +16,7 @@ import (
 	"unisched/bridge/sim"
 	"unisched/bridge/siteconfig"
 	"unisched/planner"
+	"unisched/planner/milp/highs"
 )
 
 const replayLong = `Reads the rounds that a daemon has stored (state_dir/rounds: what it saw, what it planned, who has ended since) and tells what really happened, how
@@ -127,13 +128,11 @@ func (a *app) judgeStage(ctx context.Context, f replayFlags, site siteconfig.Sit
 	if err != nil {
 		return replayDoc{}, fmt.Errorf("%w\nThe daemon stores its rounds in state_dir/rounds; name another folder with --rounds", err)
 	}
-	shown := a.now()
+	progress := a.newTicker(f.quiet)
 	h, err := replay.Load(records, func(done, all int) {
-		if now := a.now(); !f.quiet && now.Sub(shown) >= time.Second {
-			shown = now
-			fmt.Fprintf(a.err, "\rrounds read: %d of %d ", done, all)
-		}
+		progress.say("rounds read: %d of %d", done, all)
 	})
+	progress.end()
 	if err != nil {
 		return replayDoc{}, err
 	}
@@ -175,7 +174,7 @@ func (a *app) replayAll(ctx context.Context, f replayFlags, site siteconfig.Site
 	}
 	var out []replayed
 	for i, r := range results {
-		p, err := sf.simPolicy(f.policies[i])
+		p, err := sf.simPolicy(f.policies[i], highs.New(highs.Options{}))
 		if err != nil {
 			return nil, err
 		}
