@@ -22,12 +22,13 @@ PKGS := ./...
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-build: ## bin/unischedd, bin/unisched, bin/unisched-node, bin/unisched-gpu
+build: ## bin/unischedd, bin/unisched, bin/unisched-node, bin/unisched-gpu, bin/unisched-gpu-smi
 	$(HIGHS)
 	mkdir -p bin
 	go build $(STATIC) -o bin/ ./bridge/cmd/unischedd ./bridge/cmd/unisched
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.release=$(VERSION)' -o bin/unisched-node ./hooks/cmd/unisched-node
 	go build -trimpath -ldflags '-X main.release=$(VERSION)' -o bin/unisched-gpu ./hooks/cmd/unisched-gpu
+	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.release=$(VERSION)' -o bin/unisched-gpu-smi ./hooks/cmd/unisched-gpu
 
 test: lint unit test-e2e ## everything CI runs
 

@@ -69,6 +69,9 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 // write makes the call of an action on a job that was read just now.
 func (c *cycle) write(ctx context.Context, rec *Record, a Action, job slurm.Job) (Outcome, error) {
 	b := c.b
+	if job.State == slurm.StatePending {
+		rec.adoptNice(c.now, job) // set since the snapshot was taken: this very call would write over it
+	}
 	was := rec.clone()
 	b.acted++
 	id := fmt.Sprintf("%s-%d", c.now.UTC().Format("20060102T150405.000"), b.acted)
@@ -399,6 +402,8 @@ const (
 	kindPaused = "paused"
 	kindBudget = "budget"
 	kindStage  = "stage"
+	kindStill  = "standstill"
+	kindLimit  = "limit"
 	kindIntent = "intent"
 	kindResult = "result"
 )

@@ -73,6 +73,8 @@ type Parts struct {
 	Policy  Policy
 	Memory  Memory
 	Reports Reports
+	// GPULooks, when set, tells what the nodes measure of their GPUs.
+	GPULooks GPULooks
 	// Estimator, when set, replaces the bridge's own.
 	Estimator Estimator
 	Log       func(now time.Time, n Note)
@@ -89,6 +91,7 @@ type Bridge struct {
 	turned  []*Record // the same, from another one on
 	past    []*Record // ended, no longer in Slurm: kept for their people, bounded
 	lore    lore
+	looked  map[string]time.Time // when the last look at a node's GPUs came
 	early   []progress.JobReport // of runs that Slurm has not shown yet
 	audit   []journal.Entry      // results to be written with the next records
 	gone    []string             // keys of records to be dropped from the journal
@@ -105,10 +108,11 @@ type Bridge struct {
 	unsaved    string                 // why the journal cannot be written, "" when it can
 	since      time.Time              // when that began
 	still      map[string]*standstill // by partition: whoever is preempted might not come back
-	acted      int                    // actions of this cycle
-	blind      bool                   // it has lasted too long: every job is given back
-	calm       time.Time              // the newest snapshot that was trusted
-	quiet      int                    // cycles during which nothing disruptive is done
+	rival      rival
+	acted      int       // actions of this cycle
+	blind      bool      // it has lasted too long: every job is given back
+	calm       time.Time // the newest snapshot that was trusted
+	quiet      int       // cycles during which nothing disruptive is done
 	paused     bool
 	staging    staging
 	stageNews  string               // what is new about the stages, until it has been told
@@ -189,6 +193,7 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	b.follow(now, state)
 	b.rouseWhenFreed()
 	b.early = b.stillEarly(b.takeReports(now, reports))
+	b.takeLooks(now)
 
 	// 2. Estimate: speed, iterations left and suspension cost of the jobs, when a plan is due; at once for those that are new.
 	at, due := b.due(now)

@@ -26,11 +26,11 @@ func (b *Bridge) clockBack(now time.Time) {
 	b.boundary, b.rounded, b.calm = time.Time{}, time.Time{}, now
 	back(&b.since)
 	for _, s := range b.still {
-		back(&s.since)
-		back(&s.until)
+		back(&s.Since)
+		back(&s.Until)
 	}
 	for key, m := range b.limits {
-		back(&m.until)
+		back(&m.Until)
 		b.limits[key] = m
 	}
 	if edge := now.Truncate(b.cfg.Unit); b.lore.at.After(edge) {

@@ -135,6 +135,9 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 		}
 		return []Action{Settle{target(run), c.now.Add(b.cfg.Delay)}}
 	case Checkpointing:
+		if job.State.Finished() { // its last words are awaited
+			return nil
+		}
 		if rec.Run.Signalled.IsZero() && !rec.Changed.Hold { // the hold was never set, or somebody took it off: from the beginning
 			rec.enter(c.now, rec.runPhase(), "")
 			return nil
@@ -169,7 +172,7 @@ func (c *cycle) plain(rec *Record, job slurm.Job, pending bool) []Action {
 	if rec.Phase == Profiling && b.preemptible(rec, job) {
 		return nil // it has to come back from its profile first: checkpoint sees to that
 	}
-	if rec.Phase.Ended() || job.HasFlag(slurm.FlagCompleting) {
+	if rec.Phase.Ended() || job.State.Finished() || job.HasFlag(slurm.FlagCompleting) {
 		return nil
 	}
 	if rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() {
@@ -218,7 +221,7 @@ func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 		return []Action{Requeue{target(rec.ID()), why + ": requeued without its unsaved work, as this site wants it"}}
 	}
 	if rec.Strikes >= c.b.cfg.CheckpointStrikes {
-		rec.NoPreempt = why + ": it is not preempted any more; see its ckpt= setting"
+		rec.NoPreempt = why + ": it is not preempted any more; see its ckpt= setting, and whether its launcher hands the signal on (torchrun does not)"
 	}
 	if run.Profile { // it did not ask for this run: it gets its own GPUs back whatever it answers
 		rec.Profile = Profile{Done: true, Note: "profile given up: " + why}
@@ -332,7 +335,7 @@ func hold(c *cycle, rec *Record, job slurm.Job) []Action {
 // ask sends the checkpoint signal to the jobs that are held for it and have not had it, or may not.
 func ask(c *cycle, rec *Record, job slurm.Job) []Action {
 	due := rec.Run.Signalled.IsZero() || rec.lostSignal(c.now, max(3*c.b.cfg.Poll, 10*time.Second))
-	if rec.Phase != Checkpointing || !due || !c.b.acts(rec) && !rec.Run.Profile || !rec.canBeSignalled() {
+	if rec.Phase != Checkpointing || job.State.Finished() || !due || !c.b.acts(rec) && !rec.Run.Profile || !rec.canBeSignalled() {
 		return nil
 	}
 	return []Action{Ask{target(rec.ID()), slurm.Signal{Name: slurm.SignalName(rec.Wish.Ckpt.Signal), BatchOnly: rec.Wish.Ckpt.BatchOnly}}}

@@ -130,6 +130,7 @@ func (b *Bridge) followJob(now time.Time, rec *Record, job slurm.Job) {
 		}
 	}
 	rec.reconcile(now, job)
+	b.foreignStart(now, rec, job)
 	b.watchEdits(now, rec, job)
 	switch {
 	case job.State == slurm.StateRunning || job.State == slurm.StateSuspended:

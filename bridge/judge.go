@@ -29,6 +29,8 @@ func (b *Bridge) judge(now time.Time, s slurm.State) {
 	switch {
 	case b.unsaved != "":
 		why = b.unsaved
+	case b.rival.why(now) != "":
+		why = b.rival.why(now)
 	case why != "":
 		b.quiet = max(b.quiet, 2)
 		b.counts.Suspect++

@@ -3,6 +3,7 @@ package bridge
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"unisched/planner"
@@ -60,7 +61,7 @@ func (b *Bridge) gpuCount() GPUCount {
 	}
 	for i := range b.seenRecs {
 		j := &b.seen.Jobs[i]
-		if j.State != slurm.StateRunning && !j.HasFlag(slurm.FlagCompleting) {
+		if !holds(j) {
 			continue
 		}
 		rec := b.seenRecs[i]
@@ -163,6 +164,8 @@ func (b *Bridge) whyNotPreempted(rec *Record, job slurm.Job) string {
 		return b.stopped(rec.Original.Partition)
 	case rec.Wish.Ckpt.None:
 		return "no ckpt= in its comment: it cannot save its work"
+	case len(job.Odd) > 0:
+		return "Slurm shows fields of it that we do not understand (" + strings.Join(job.Odd, ", ") + "): nobody knows what a signal would do"
 	case job.ID != 0 && !job.Requeue:
 		return "submitted with --no-requeue: it could not come back"
 	case job.State == slurm.StateRunning && job.Held && !rec.Changed.Hold:

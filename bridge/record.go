@@ -128,6 +128,7 @@ type Record struct {
 
 	dirty bool
 	made  madeFrom // of Estimate
+	work  work     // measured of its GPUs, not in Doubts yet
 	left  leftTime // derived from Estimate
 	// shownAt is where the snapshot of cycle shownIn has the job; shapes are those of shapeKey.
 	shownAt  int
@@ -206,6 +207,7 @@ type RunProgress struct {
 	Resent       bool      `json:"resent,omitempty"` // it was sent a second time, since nobody did
 	CheckpointAt time.Time `json:"checkpoint_at,omitzero"`
 	SavedIter    int64     `json:"saved_iter"`
+	Done         bool      `json:"done,omitempty"`     // it said that it has met its own stop criterion
 	Requeued     time.Time `json:"requeued,omitzero"`  // when we asked Slurm to requeue it
 	Rejoined     bool      `json:"rejoined,omitempty"` // its resume was counted
 	Extended     bool      `json:"extended,omitempty"`

@@ -147,6 +147,45 @@ func TestScenarioNobodyComesBack(t *testing.T) {
 	}
 }
 
+// The nice value that a user gives to a waiting job is the job's after a release, whenever it came: in the two minutes after a restart of the daemon, in
+// which anything may still be a call of the process before, or between the look at the queue and the start that sets another.
+func TestScenarioNiceOfTheUserIsKept(t *testing.T) {
+	edit := func(w *world) { w.sim.Edit(w.ids["it"], slurmsim.Edit{Nice: 70}) }
+	for name, meddle := range map[string]func(w *world){
+		"after a restart": func(w *world) {
+			w.open()
+			w.run(10*time.Second, nil)
+			edit(w)
+			w.run(10*time.Second, nil)
+			w.sim.Cancel(w.ids["long1"])
+		},
+		"between the look and the start": func(w *world) {
+			w.sim.Cancel(w.ids["long1"])
+			w.wire.job = func(id slurm.JobID) error {
+				if id == w.ids["it"] {
+					edit(w)
+					w.wire.job = nil
+				}
+				return nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, site{})
+			w.fill(3, 5*3600)
+			w.submit("it", slurmsim.Submission{GPUsPerNode: 4, Nodes: 1, Comment: "unisched:ckpt=B:USR1,stop=iters:5000,profile=skip", Body: training(5000)})
+			w.run(time.Minute, nil)
+			meddle(w)
+			w.until(time.Minute, "it runs", func() bool { return w.running("it") })
+			w.order(bridge.Order{Kind: bridge.OrderRelease, Job: w.ids["it"]})
+			w.run(time.Minute, nil)
+			if got := w.job("it").Nice; got != 70 {
+				t.Errorf("nice %d after the release, its user's is 70", got)
+			}
+		})
+	}
+}
+
 // TestScenarioMovedAwayWhileOurs: a user who moves a job to another partition while it is pinned to start, or comes back from its checkpoint, is obeyed: nothing puts it back.
 func TestScenarioMovedAwayWhileOurs(t *testing.T) {
 	parts := []slurmsim.Partition{{Name: "gpu"}, {Name: "other"}, {Name: "foreign"}, {Name: "profile", MaxNodes: 2, MaxGPUs: 2}}
@@ -184,4 +223,14 @@ func TestScenarioMovedAwayWhileOurs(t *testing.T) {
 			w.clean()
 		})
 	}
+}
+
+// A job that its user takes the GPUs away from is given back, and nothing stumbles over it.
+func TestScenarioEditToNoGPUs(t *testing.T) {
+	w := newWorld(t, site{})
+	w.fill(3, 5*3600)
+	w.submit("it", slurmsim.Submission{GPUs: 1, Comment: "unisched:ckpt=B:USR1,stop=iters:5000,profile=skip", Body: training(5000)})
+	w.run(time.Minute, nil)
+	w.sim.Edit(w.ids["it"], slurmsim.Edit{NoGPUs: true})
+	w.until(time.Minute, "it is released", func() bool { return w.view("it").Phase == bridge.Released })
 }

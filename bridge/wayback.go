@@ -86,8 +86,8 @@ func (b *Bridge) usedUp(job slurm.Job) string {
 		return ""
 	}
 	for _, key := range limitGroups(&job) {
-		if m, ok := b.limits[key]; ok && m.job != job.ID && m.spent() {
-			return fmt.Sprintf("Slurm starts no more jobs of %s (%s, as job %d shows): it could not come back", key, m.reason, m.job)
+		if m, ok := b.limits[key]; ok && m.Job != job.ID && m.spent() {
+			return fmt.Sprintf("Slurm starts no more jobs of %s (%s, as job %d shows): it could not come back", key, m.Reason, m.Job)
 		}
 	}
 	return ""
@@ -95,7 +95,7 @@ func (b *Bridge) usedUp(job slurm.Job) string {
 
 // spent reports whether the limit is one on what has been used, or on who may run at all, and not one on what is held at once.
 func (m limitMemo) spent() bool {
-	return strings.Contains(m.reason, "Minutes") || strings.Contains(m.reason, "Wall") || strings.Contains(m.reason, "MinsRun") || forbidsGroup(m.reason)
+	return strings.Contains(m.Reason, "Minutes") || strings.Contains(m.Reason, "Wall") || strings.Contains(m.Reason, "MinsRun") || forbidsGroup(m.Reason)
 }
 
 // forbidsGroup reports whether a reason shuts out all jobs of a user in an account: the association is gone.

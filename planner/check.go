@@ -67,6 +67,9 @@ func (c *checker) decisions() {
 		if what := legal(c.s, j, e.Decision); what != "" {
 			c.bad(j.Run, "", "%s", what)
 		}
+		if e.Anew && (e.Decision != Move || !slices.Equal(e.Placement, j.Current)) {
+			c.bad(j.Run, "", "%s to %s cannot be anew: it runs at %s", e.Decision, e.Placement, j.Current)
+		}
 		switch e.Decision {
 		case Wait, Stop:
 			if len(e.Placement) > 0 {
@@ -78,7 +81,7 @@ func (c *checker) decisions() {
 				c.bad(j.Run, "", "keep at %s although it runs at %s", e.Placement, j.Current)
 			}
 		case Move:
-			if slices.Equal(e.Placement, j.Current) {
+			if !e.Anew && slices.Equal(e.Placement, j.Current) {
 				c.bad(j.Run, "", "move to where it runs")
 			}
 			c.placement(j, e.Placement, true)

@@ -17,7 +17,7 @@ const (
 	Keep Decision = "keep"
 	// Stop: a running job checkpoints and returns to the queue.
 	Stop Decision = "stop"
-	// Move: a running job checkpoints and starts again at Placement.
+	// Move: a running job checkpoints and starts again at Placement, elsewhere unless the entry says Anew.
 	Move Decision = "move"
 )
 
@@ -62,6 +62,8 @@ type Entry struct {
 	Decision Decision `json:"decision"`
 	// Placement for Start, Keep and Move.
 	Placement Placement `json:"placement,omitempty"`
+	// Anew says that a Move leads to where the job runs: its run ends here, and it starts again on the same GPUs, at the cost of any other move.
+	Anew bool `json:"anew,omitempty"`
 	// LeaseUntil is the end of the lease given (or still running).
 	LeaseUntil time.Time `json:"lease_until,omitzero"`
 	// Rank orders starts: Slurm's order must follow it. Lower goes first. Every job has a distinct rank.

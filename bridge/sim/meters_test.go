@@ -135,3 +135,19 @@ func TestProfilesApart(t *testing.T) {
 		}
 	}
 }
+
+// TestSpread: who has a task for each GPU may take the last GPUs of two nodes, and is slower there; a single task waits for one node.
+func TestSpread(t *testing.T) {
+	crowded := []trace.Job{job("a", 3, 0, time.Hour), job("b", 3, 0, time.Hour), job("c", 2, 10*time.Minute, 10*time.Hour)}
+	for _, c := range []struct {
+		spread bool
+		wait   time.Duration
+		nodes  int
+	}{{false, 50 * time.Minute, 1}, {true, 0, 2}} {
+		r := play(t, Config{Nodes: 2, GPUsPerNode: 4, Oracle: true, Spread: c.spread}, rival(t, "fifo"), crowded...)
+		last := r.Stays[len(r.Stays)-1]
+		if got := last.From - 10*time.Minute; got < c.wait || got > c.wait+2*time.Minute || len(last.Where) != c.nodes {
+			t.Errorf("spread %v: waited %v and ran on %d nodes, want %v and %d", c.spread, got, len(last.Where), c.wait, c.nodes)
+		}
+	}
+}

@@ -34,6 +34,8 @@ type Config struct {
 	Profile time.Duration
 	// ProfileGPUs bounds the GPUs of a profile run (0: 2).
 	ProfileGPUs int
+	// Spread submits every job with a task for each GPU, so that it may be split over twice as many nodes as it needs; else it has a single task and stays on the fewest.
+	Spread bool
 	// ProfileNodes sets the last nodes apart for profiles (0: profiles share the nodes of all).
 	ProfileNodes int
 	// NoSave lets checkpoints cost nothing.
@@ -275,7 +277,11 @@ func (w *world) submit(j trace.Job, total int) {
 	if w.cfg.NoSave {
 		t.save = 0
 	}
-	id := w.cluster.Submit(t.submission(w.cfg.Seed, w.cfg.Noise, w.cfg.Unit, at))
+	asked := t.submission(w.cfg.Seed, w.cfg.Noise, w.cfg.Unit, at)
+	if w.cfg.Spread {
+		asked.Tasks = j.GPUs
+	}
+	id := w.cluster.Submit(asked)
 	w.truths[id] = t
 	w.books.submitted(id, j, at)
 }

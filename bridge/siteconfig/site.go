@@ -111,7 +111,7 @@ func Defaults() Site {
 		Web:     Web{Hosts: []string{}},
 		Replay:  replay.DefaultThresholds(),
 		Notify: notify.Config{
-			Command: []string{}, On: []string{"deadline-at-risk", "deadline-missed", "checkpoint-unconfirmed", "preemption-stopped"},
+			Command: []string{}, On: []string{"deadline-at-risk", "deadline-missed", "checkpoint-unconfirmed", "put-back", "stalled", "preemption-stopped"},
 			Timeout: 20 * time.Second, Repeat: time.Hour, PerHour: 200,
 		},
 	}

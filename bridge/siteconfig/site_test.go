@@ -83,7 +83,7 @@ func TestParseFaults(t *testing.T) {
 			"f: notify.command does not begin with an absolute path",
 			"f: notify.webhook is not http(s)://...",
 			`f: notify.webhook_token_file "t" is not absolute`,
-			`f: notify.on: "all" is none of [deadline-at-risk deadline-missed preempted checkpoint-unconfirmed preemption-stopped]`,
+			`f: notify.on: "all" is none of [deadline-at-risk deadline-missed preempted checkpoint-unconfirmed put-back stalled preemption-stopped]`,
 			"f: notify.timeout 0s is not within 1s..5m",
 			"f: notify.repeat -1s is not within 0s..168h",
 			"f: notify.per_hour 0 is not within 1..10000"}, "\n")},

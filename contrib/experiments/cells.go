@@ -26,11 +26,12 @@ func (c cell) ID() string {
 // full is the variant in which nothing is varied.
 const full = "full"
 
-// The policies. Slow ones solve a model of their own or rank every job anew in each round: they take part in slices of up to two days only.
+// The policies. Slow ones solve a model of their own or rank every job anew in each round: they, and the CHRONUS that lets jobs run on, take part in slices of up to
+// two days only.
 var (
 	allPolicies = []string{"unisched", "fifo", "backfill", "srtf", "srsf", "edf", "llf", "slack", "slacksrsf", "tiresias", "themis", "optimus", "tetrisched", "3sigma", "genie",
-		"chronus", "elasticflow"}
-	slowPolicies  = []string{"themis", "optimus", "tetrisched", "3sigma", "genie", "elasticflow"}
+		"chronus", "chronus-sticky", "elasticflow"}
+	slowPolicies  = []string{"chronus-sticky", "themis", "optimus", "tetrisched", "3sigma", "genie", "elasticflow"}
 	longPolicies  = []string{"unisched", "chronus", "srsf", "edf", "slack", "slacksrsf"}
 	quickPolicies = []string{"unisched", "srsf", "edf", "backfill"}
 )
@@ -73,6 +74,34 @@ var (
 	quickDays   = flags("--from", "6h", "--until", "24h")
 )
 
+// short are slices of a day or a few of the same traces, each where it loads its cluster to a little more than 1 and has many jobs of several GPUs that come
+// at once: what a laptop does in minutes.
+var short = []struct {
+	group, name, trace, format, from, until string
+	nodes                                   int
+}{
+	{"load1", "philly-1d", phillyTrace, "philly", "42d", "43d", 84},
+	{"itp", "cluster01-4d", itpTrace(1), "itp", "6d", "10d", 2},
+	{"itp", "cluster02-2d", itpTrace(2), "itp", "43d", "45d", 11},
+	{"itp", "cluster03-2d", itpTrace(3), "itp", "42d", "44d", 17},
+	{"itp", "cluster04-1d", itpTrace(4), "itp", "15d", "16d", 62},
+	{"itp", "cluster05-4d", itpTrace(5), "itp", "28d", "32d", 1},
+}
+
+func itpTrace(i int) string { return fmt.Sprintf("traces/itp/cluster%02d.csv", i) }
+
+// shortSpecs are those slices with the deadlines of a workload.
+func shortSpecs(workload string) []spec {
+	var out []spec
+	for _, s := range short {
+		args := flags("--format", s.format, "--workload", workload, "--from", s.from, "--until", s.until)
+		name, same := s.name+"-"+workload, flags("--from", s.from, "--until", s.until) // a quick run leaves them as they are
+		out = append(out, spec{s.group, name, s.trace, s.nodes, args, longPolicies, same},
+			spec{s.group, name + "-oracle", s.trace, s.nodes, append(slices.Clone(args), "--oracle"), longPolicies, same})
+	}
+	return out
+}
+
 // specs are the experiments without variants: what is compared is policies.
 func specs() []spec {
 	var out []spec
@@ -87,10 +116,11 @@ func specs() []spec {
 		out = append(out, spec{"load1", "philly-" + w, phillyTrace, 0, flags("--format", "philly", "--workload", w, "--from", "42d", "--until", "56d"), fastPolicies(),
 			flags("--from", "42d", "--until", "1010h")})
 		for i := 1; i <= 5; i++ {
-			out = append(out, spec{"itp", fmt.Sprintf("cluster%02d-%s", i, w), fmt.Sprintf("traces/itp/cluster%02d.csv", i), 0, flags("--format", "itp", "--workload", w), fastPolicies(),
+			out = append(out, spec{"itp", fmt.Sprintf("cluster%02d-%s", i, w), itpTrace(i), 0, flags("--format", "itp", "--workload", w), fastPolicies(),
 				flags("--until", "3d")})
 		}
 	}
+	out = append(append(out, shortSpecs("mix1")...), shortSpecs("mix2")...)
 	for _, kind := range []string{"SLO", "MIX1", "MIX2"} {
 		lower := strings.ToLower(kind)
 		for _, known := range []string{"", "--oracle"} {
@@ -104,8 +134,8 @@ func specs() []spec {
 		}
 	}
 	for _, kind := range []string{"MIX1", "MIX2", "SLO"} {
-		out = append(out, spec{"artifact", strings.ToLower(kind), chronusTrace(kind), 64, flags("--format", "chronus", "--until", "2d", "--unit", "20m", "--slo-lease-units", "1",
-			"--overhead", "chronus", "--estimates", "chronus", "--flat-placement"), []string{"chronus"}, quickDays})
+		out = append(out, spec{"artifact", strings.ToLower(kind), chronusTrace(kind), 64, flags("--format", "chronus", "--until", "2d", "--unit", "5m", "--slo-lease-units", "4",
+			"--overhead", "chronus", "--estimates", "chronus", "--flat-placement"), []string{"chronus", "chronus-sticky"}, quickDays})
 	}
 	for _, until := range []string{"6h", "12h", "1d"} {
 		out = append(out, spec{"speed", "mix1-" + until, chronusTrace("MIX1"), 64, flags("--format", "chronus", "--oracle", "--until", until), []string{"unisched", "srsf"}, quickDays})
@@ -135,6 +165,20 @@ func variedOn() []spec {
 		out = append(out, spec{"", strings.ToLower(kind), chronusTrace(kind), 64, flags("--format", "chronus", "--until", "2d"), nil, quickDays})
 	}
 	return append(out, spec{"", "helios-mix2", heliosTrace, 24, flags("--format", "helios-like", "--cluster", "Saturn", "--workload", "mix2", "--days", "4", "--load", "1.05"), nil, quickHelios})
+}
+
+// wide are traces in which most jobs have several GPUs and many of them come at once, with the ablations that have something to act on only there: the fixed
+// partition for profiles, and topology, for which a job must be allowed to spread.
+func wide() (out []spec) {
+	for _, s := range shortSpecs("mix1") {
+		if s.workload == "cluster03-2d-mix1" || s.workload == "cluster04-1d-mix1" {
+			s.group = "ablation"
+			out = append(out, s)
+			s.workload, s.args = s.workload+"-spread", append(slices.Clone(s.args), "--spread")
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // loads are tried on the synthetic trace, with a few policies.
@@ -180,6 +224,14 @@ func (l *lab) cells(only *regexp.Regexp) []cell {
 			s.group = group
 			add(s, variant{full, nil}, []string{"unisched"})
 			for _, v := range variants()[group] {
+				add(s, v, []string{"unisched"})
+			}
+		}
+	}
+	for _, s := range wide() {
+		add(s, variant{full, nil}, []string{"unisched"})
+		for _, v := range variants()["ablation"] {
+			if slices.Contains(v.args, "fixed-profile") || slices.Contains(v.args, "no-topology") {
 				add(s, v, []string{"unisched"})
 			}
 		}

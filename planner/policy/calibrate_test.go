@@ -155,9 +155,6 @@ func TestCalibration(t *testing.T) {
 				if os.Getenv("UNISCHED_SOLVER") != "" {
 					o.Solve = highs.New(highs.Options{})
 				}
-				if name == "chronus" { // its artifact places all jobs again at every lease
-					again = 20 * time.Minute
-				}
 				got := calibrate(t, make1(t, name, o), jobs, 512, again)
 				t.Logf("%-5s %-12s miss %6.2f %%  JCT %6.0f min  stops per job %.2f", slice, name, got.miss, got.jct, got.resumes)
 				if ok && (math.Abs(got.miss-want[0]) > max(0.5, want[0]/4) || math.Abs(got.jct-want[1]) > want[1]*want[2]) {

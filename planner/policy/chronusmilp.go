@@ -81,14 +81,19 @@ func fits(left []int, c *claim) bool {
 func (p *chronus) assign(ctx context.Context) planner.SolverStats {
 	demoted := false
 	for k := range p.claims {
-		demoted = demoted || !p.claims[k].accepted && p.claims[k].need <= p.claims[k].last
+		c := &p.claims[k]
+		demoted = demoted || !c.accepted && (p.o.ChronusSticky && c.need <= c.last || !p.o.ChronusSticky && p.alive(c.job))
 	}
 	stats := planner.SolverStats{Status: "skipped"}
+	in := p.wanted()
+	if !p.o.ChronusSticky || p.o.ChronusPrune {
+		in = p.within(in)
+	}
 	done := false
-	if p.o.Solve != nil {
-		m, cols := p.program(demoted)
+	if p.o.Solve != nil && p.rows(in) <= chronusRows {
+		m, cols := p.program(in, demoted)
 		stats.Rows, stats.Cols = m.Rows(), m.Cols()
-		if m.Cols() > 0 && m.Rows()-len(p.free) <= chronusRows {
+		if m.Cols() > 0 {
 			sol, err := p.o.Solve(ctx, m, p.o.Limits)
 			stats.Status, stats.Solve = statusOf(sol, err), sol.Wall
 			if err != nil {
@@ -104,11 +109,14 @@ func (p *chronus) assign(ctx context.Context) planner.SolverStats {
 			}
 		}
 	}
-	if !done {
-		if stats.Status == "failed" {
-			p.cached()
+	if done && !p.o.ChronusSticky && slices.ContainsFunc(in, func(k int) bool { return len(p.claims[k].given) < p.claims[k].need }) {
+		done = false // a promise would be broken
+		for _, k := range in {
+			p.claims[k].given = p.claims[k].given[:0]
 		}
-		p.pack(demoted)
+	}
+	if !done {
+		p.fallBack(in, stats.Status == "failed", demoted)
 	}
 	clear(p.leases)
 	for k := range p.claims {
@@ -126,7 +134,7 @@ func (p *chronus) assign(ctx context.Context) planner.SolverStats {
 
 // program is CHRONUS's: maximise the value of the jobs that get all the leases they need, and besides that use many GPUs in the first lease, or few while
 // some job could not be accepted, so that there is room for it. Columns are told as (claim, lease), lease -1 for "gets them all".
-func (p *chronus) program(demoted bool) (*milp.Model, []step) {
+func (p *chronus) program(in []int, demoted bool) (*milp.Model, []step) {
 	m, cols := &milp.Model{}, []step(nil)
 	idx := make([][]int32, len(p.free))
 	val := make([][]float64, len(p.free))
@@ -134,34 +142,190 @@ func (p *chronus) program(demoted bool) (*milp.Model, []step) {
 	if demoted {
 		sign = -1
 	}
-	for n, k := range p.byDensity() {
+	for _, k := range in {
 		c := &p.claims[k]
-		if p.o.ChronusPrune && n >= chronusRows {
-			break
+		tiers := p.tiers(c)
+		var met []int32 // by deadline
+		var row []int32
+		var coef []float64
+		for _, t := range tiers {
+			met = append(met, int32(m.AddCol(t.value, 0, 1, true)))
+			row, coef = append(row, met[len(met)-1]), append(coef, -float64(c.need))
+			cols = append(cols, step{job: k, gpus: -1})
 		}
-		value := c.value
-		if !c.accepted {
-			value *= 0.99 // of two alike, the promise is kept
-		}
-		row := []int32{int32(m.AddCol(value, 0, 1, true))}
-		cols = append(cols, step{job: k, gpus: -1})
-		coef := []float64{-float64(c.need)}
-		for t := range min(c.last, len(p.free)) {
+		lease := make([]int32, min(c.last, len(p.free)))
+		for t := range lease {
 			obj := 0.0
 			if t == 0 && p.free[0] > 0 {
 				obj = sign * float64(c.gpus) / float64(p.free[0])
 			}
-			col := int32(m.AddCol(obj, 0, 1, true))
+			lease[t] = int32(m.AddCol(obj, 0, 1, true))
 			cols = append(cols, step{job: k, gpus: t})
-			row, coef = append(row, col), append(coef, 1)
-			idx[t], val[t] = append(idx[t], col), append(val[t], float64(c.gpus))
+			row, coef = append(row, lease[t]), append(coef, 1)
+			idx[t], val[t] = append(idx[t], lease[t]), append(val[t], float64(c.gpus))
 		}
 		m.AddRow(0, 0, row, coef)
+		if len(tiers) > 1 {
+			m.AddRow(math.Inf(-1), 1, met, ones(len(met)))
+		}
+		for n, t := range tiers[:len(tiers)-1] { // leases after a deadline are for the later ones
+			row, coef = slices.Clone(met[n+1:]), coef[:0]
+			for range row {
+				coef = append(coef, -float64(c.need))
+			}
+			row = append(row, lease[t.last:]...)
+			m.AddRow(math.Inf(-1), 0, row, append(coef, ones(len(lease)-t.last)...))
+		}
 	}
 	for t := range idx {
 		m.AddRow(math.Inf(-1), float64(p.free[t]), idx[t], val[t])
 	}
 	return m, cols
+}
+
+// goal is a deadline that a claim may be given leases for.
+type goal struct {
+	last  int
+	value float64
+}
+
+// tiers are the deadlines that a claim may be given leases for, the last one being the one it was accepted for.
+func (p *chronus) tiers(c *claim) []goal {
+	value := c.value
+	if !c.accepted {
+		value *= 0.99 // of two alike, the promise is kept
+	}
+	var out []goal
+	for _, t := range c.job.Tiers {
+		if last := p.usable(t.At); !p.o.ChronusSticky && last < c.last && last >= c.need && t.Value > 0 && (len(out) == 0 || last > out[len(out)-1].last) {
+			out = append(out, goal{last, t.Value})
+		}
+	}
+	return append(out, goal{c.last, value})
+}
+
+func ones(n int) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = 1
+	}
+	return out
+}
+
+// rows is the number of rows that claims take in the artifact's program: one for each deadline.
+func (p *chronus) rows(in []int) int {
+	n := 0
+	for _, k := range in {
+		n += len(p.tiers(&p.claims[k]))
+	}
+	return n
+}
+
+// wanted lists the claims that the program may give leases to.
+func (p *chronus) wanted() []int {
+	if p.o.ChronusSticky {
+		return p.byDensity()
+	}
+	var out []int
+	for k := range p.claims {
+		if c := &p.claims[k]; c.accepted && !c.shaky {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// within leaves no more claims than the program takes: the largest, then those with the most time, keep the leases that they have.
+func (p *chronus) within(in []int) []int {
+	rows := p.rows(in)
+	switch {
+	case rows <= chronusRows:
+		return in
+	case p.o.ChronusPrune:
+		return in[:chronusRows]
+	}
+	large := slices.Clone(in)
+	slices.SortStableFunc(large, func(a, b int) int {
+		x, y := &p.claims[a], &p.claims[b]
+		return cmp.Or(cmp.Compare(y.gpus, x.gpus), cmp.Compare(y.last, x.last))
+	})
+	out := map[int]bool{}
+	for _, k := range large {
+		if rows > chronusRows && p.keepLeases(&p.claims[k]) {
+			out[k] = true
+			rows -= len(p.tiers(&p.claims[k]))
+		}
+	}
+	return slices.DeleteFunc(in, func(k int) bool { return out[k] })
+}
+
+// keepLeases gives a claim those of its last leases that are still to come and that it needs, the latest ones; all that it needs or none.
+func (p *chronus) keepLeases(c *claim) bool {
+	at := p.leases[c.job.Run.Job]
+	for k := len(at) - 1; k >= 0 && len(c.given) < c.need; k-- {
+		t := int(at[k].Sub(p.origin) / p.length)
+		if !at[k].Before(p.origin) && t < min(c.last, len(p.free)) && p.free[t] >= c.gpus {
+			c.given = append(c.given, t)
+		}
+	}
+	if len(c.given) < c.need {
+		c.given = c.given[:0]
+		return false
+	}
+	slices.Reverse(c.given)
+	for _, t := range c.given {
+		p.free[t] -= c.gpus
+	}
+	return true
+}
+
+// fallBack gives leases without the program.
+func (p *chronus) fallBack(in []int, failed, demoted bool) {
+	if p.o.ChronusSticky {
+		if failed {
+			p.cached()
+		}
+		p.pack(demoted)
+		return
+	}
+	lack := slices.DeleteFunc(slices.Clone(in), func(k int) bool { return p.keepLeases(&p.claims[k]) })
+	all := true
+	for _, k := range lack {
+		all = p.late(&p.claims[k]) && all
+	}
+	if all {
+		return
+	}
+	for k := range p.claims { // together they do not fit: as they were accepted, in order
+		c := &p.claims[k]
+		for _, t := range c.given {
+			p.free[t] += c.gpus
+		}
+		c.given = c.given[:0]
+	}
+	for k := range p.claims {
+		if c := &p.claims[k]; c.accepted && !c.shaky {
+			p.late(c)
+		}
+	}
+}
+
+// late gives a claim the latest leases that have room, all that it needs or none.
+func (p *chronus) late(c *claim) bool {
+	for t := min(c.last, len(p.free)) - 1; t >= 0 && len(c.given) < c.need; t-- {
+		if p.free[t] >= c.gpus {
+			c.given = append(c.given, t)
+		}
+	}
+	if len(c.given) < c.need {
+		c.given = c.given[:0]
+		return false
+	}
+	slices.Reverse(c.given)
+	for _, t := range c.given {
+		p.free[t] -= c.gpus
+	}
+	return true
 }
 
 // cached takes over the leases of the last assignment that are still to come.
@@ -224,22 +388,33 @@ func (p *chronus) now(j *job) bool { return slices.ContainsFunc(p.leases[j.Run.J
 
 // rank puts the leases of now first, least slack in front; then the leftover by remaining service; then accepted jobs whose lease comes later,
 // which may have GPUs that nobody else wants; last those whose promise became impossible.
-func (p *chronus) rank() {
+func (p *chronus) rank(boundary bool) {
 	r := &p.round
 	end := p.origin.Add(p.length)
 	r.rank(func(j *job) [3]float64 {
 		at, known := p.promised[j.Run.Job]
 		switch {
+		case !boundary && !p.o.ChronusSticky && j.running():
+			return [3]float64{urgent}
 		case j.Profiles():
 			return [3]float64{first}
 		case j.Class.SLO() && p.now(j):
 			j.units = max(1, int((end.Sub(r.s.Now)+r.s.Unit/2)/max(r.s.Unit, 1)))
 			return [3]float64{urgent, j.slack()}
-		case j.Class.SLO() && known && !at.IsZero():
+		case j.Class.SLO() && known && !at.IsZero() && (p.o.ChronusSticky || p.alive(j)):
 			return [3]float64{last, j.slack()}
-		case j.Class.SLO() && !j.alive():
+		case j.Class.SLO() && !p.alive(j):
 			return [3]float64{last + 1, j.service()}
 		}
 		return [3]float64{normal, j.service()}
 	})
+}
+
+// alive reports whether the job has a deadline that can be met by its duration alone, without what the estimate of CHRONUS adds.
+func (p *chronus) alive(j *job) bool {
+	if p.o.ChronusSticky {
+		return j.alive()
+	}
+	left := j.workTime(j.gpus())
+	return slices.ContainsFunc(j.Tiers, func(t planner.Tier) bool { return t.Value > 0 && t.At.Sub(p.round.s.Now).Seconds() >= left })
 }

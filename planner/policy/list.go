@@ -61,6 +61,40 @@ func (r *round) leftover(j *job) {
 	}
 }
 
+// restart lets the jobs that keep their place start anew there: their lease ends, and they pay for the next one like any
+// other start. As many are left alone as the budget of preemptions does not cover, best rank first.
+func (r *round) restart() {
+	b, bounded := r.s.Budget()
+	for i := range r.jobs {
+		if d := r.jobs[i].decided; d == planner.Move || d == planner.Stop || d == "" && r.jobs[i].running() {
+			b--
+		}
+	}
+	for k := len(r.order) - 1; k >= 0; k-- {
+		j := &r.jobs[r.order[k]]
+		if j.decided != planner.Keep || j.pin != "" || j.Blocked != "" || j.Profiles() || bounded && b <= 0 || !r.again(j) {
+			continue
+		}
+		j.decided = planner.Move
+		b--
+	}
+}
+
+// again reports whether a job that keeps its place could start there: then it is booked as one that does.
+func (r *round) again(j *job) bool {
+	if !slices.ContainsFunc(j.opts, func(o option) bool { return o.shape.Equal(j.Current.Shape()) }) {
+		return false
+	}
+	r.floor.take(&j.Needs, j.Current, -1, false)
+	ok := j.Needs.MaxNodes <= 0 || len(j.Current) <= j.Needs.MaxNodes
+	for _, sh := range j.Current {
+		i, known := r.floor.index[sh.Node]
+		ok = ok && known && r.floor.holds(&j.Needs, i, sh.GPUs, true) && j.Needs.Allows(r.floor.nodes[i]) == ""
+	}
+	r.floor.take(&j.Needs, j.Current, 1, ok)
+	return ok
+}
+
 // keepPinned keeps the jobs that a plan may not touch.
 func (r *round) keepPinned() {
 	for i := range r.jobs {

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"unisched/planner"
@@ -31,6 +32,7 @@ func (r *round) plan(name string) planner.Plan {
 		switch j.decided {
 		case planner.Keep, planner.Start, planner.Move:
 			e.Placement, e.LeaseUntil, e.Finish = j.place, r.leaseEnd(j), s.Now.Add(planner.Seconds(j.left))
+			e.Anew = j.decided == planner.Move && slices.Equal(j.place, j.Current)
 			holders++
 		}
 	}

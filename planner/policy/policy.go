@@ -51,8 +51,10 @@ type Options struct {
 	ChronusEstimates bool
 	// ChronusLease is the lease of CHRONUS for SLO jobs, rounded up to whole units (default 20 min).
 	ChronusLease time.Duration
-	// ChronusReplace places every SLO job anew at each lease, as its artifact does, where it otherwise stays in place.
-	ChronusReplace bool
+	// ChronusSticky lets its jobs run on in place from one lease to the next, where in its artifact all start anew at the end of each lease.
+	ChronusSticky bool
+	// ChronusTick is the period at which it looks for jobs to start, as its artifact does every five minutes (default 0: in every round).
+	ChronusTick time.Duration
 	// ChronusPrune keeps its program within the artifact's 400 jobs by leaving out those of least value per GPU and lease, where it otherwise packs
 	// greedily. That is no part of CHRONUS, and makes it stronger under load.
 	ChronusPrune bool
@@ -93,7 +95,7 @@ var makers = []struct {
 }{
 	{"fifo", newFIFO}, {"backfill", newBackfill}, {"srtf", newSRTF}, {"srsf", newSRSF}, {"edf", newEDF}, {"llf", newLLF}, {"slack", newSlack},
 	{"slacksrsf", newSlackSRSF}, {"tiresias", newTiresias}, {"themis", newThemis}, {"optimus", newOptimus}, {"tetrisched", newTetriSched},
-	{"3sigma", newThreeSigma}, {"genie", newGenie}, {"chronus", newChronus}, {"elasticflow", newElasticFlow},
+	{"3sigma", newThreeSigma}, {"genie", newGenie}, {"chronus", newChronus}, {"chronus-sticky", newChronusSticky}, {"elasticflow", newElasticFlow},
 }
 
 // Names lists the rivals in a fixed order.
@@ -110,7 +112,7 @@ func New(name string, o Options) (Policy, error) {
 	for _, m := range makers {
 		if m.name == name {
 			o = o.filled()
-			if name != "chronus" {
+			if name != "chronus" && name != "chronus-sticky" {
 				o.ProfileNodes = 0
 			}
 			return m.make(o), nil

@@ -33,7 +33,7 @@ func make1(t testing.TB, name string, o Options) Policy {
 }
 
 func TestNames(t *testing.T) {
-	want := strings.Fields("fifo backfill srtf srsf edf llf slack slacksrsf tiresias themis optimus tetrisched 3sigma genie chronus elasticflow")
+	want := strings.Fields("fifo backfill srtf srsf edf llf slack slacksrsf tiresias themis optimus tetrisched 3sigma genie chronus chronus-sticky elasticflow")
 	if d := cmp.Diff(want, Names()); d != "" {
 		t.Error(d)
 	}
@@ -73,7 +73,7 @@ func TestPlansAreFeasible(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				o := Options{ChronusReplace: rapid.Bool().Draw(t, "replace"), ProfileNodes: rapid.IntRange(0, 2).Draw(t, "profile nodes"),
+				o := Options{ProfileNodes: rapid.IntRange(0, 2).Draw(t, "profile nodes"),
 					ChronusEstimates: rapid.Bool().Draw(t, "estimates")}
 				if rapid.Bool().Draw(t, "solver") {
 					o.Solve = oddSolver(rapid.Uint64().Draw(t, "seed"))

@@ -206,13 +206,26 @@ func (r *round) expect(j *job) {
 
 // estimate is the time that the job needs from now on with so many GPUs. Whoever runs on so many already pays no resume.
 func (r *round) estimate(j *job, gpus int) float64 {
-	speed, resume := 0.0, 0.0
+	work, resume := j.workTime(gpus), 0.0
+	if work == forever {
+		return forever
+	}
+	if r.o.ChronusEstimates {
+		return r.chronusEstimate(j, work)
+	}
+	if j.Started && !(j.running() && j.held == gpus) {
+		resume = positive(j.Estimate.Resume.Mid)
+	}
+	return min(work+resume, forever)
+}
+
+// workTime is the time that the rest of the job's work takes on so many GPUs, without any interruption.
+func (j *job) workTime(gpus int) float64 {
+	speed := 0.0
 	if j.running() && j.held == gpus {
 		if v, ok := j.Estimate.SpeedOf(j.Current.Shape()); ok {
 			speed = v.Mid
 		}
-	} else if j.Started {
-		resume = positive(j.Estimate.Resume.Mid)
 	}
 	if !(speed > 0) || math.IsInf(speed, 1) {
 		speed = 0
@@ -225,10 +238,7 @@ func (r *round) estimate(j *job, gpus int) float64 {
 	if speed == 0 {
 		return forever
 	}
-	if r.o.ChronusEstimates {
-		return r.chronusEstimate(j, min(j.work/speed, forever))
-	}
-	return min(j.work/speed+resume, forever)
+	return min(j.work/speed, forever)
 }
 
 // knows reports whether a job is in the snapshot, whose jobs are in the order of their runs.

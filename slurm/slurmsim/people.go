@@ -240,6 +240,7 @@ type Edit struct {
 	Nice              int64
 	Partition         string
 	NoRequeue         bool
+	NoGPUs            bool
 	Comment           string
 	QOS, Account      string
 }
@@ -258,6 +259,9 @@ func (c *Cluster) Edit(id slurm.JobID, e Edit) {
 		j.nice = e.Nice
 	}
 	if j.pending() {
+		if e.NoGPUs {
+			j.req.perJob, j.req.perNode = 0, 0
+		}
 		if e.GPUs > 0 {
 			j.req.perJob = e.GPUs
 		}

@@ -33,10 +33,12 @@ type simFlags struct {
 	profileGPUs            int
 	solverLimit            time.Duration
 	noise                  float64
-	oracle, flat           bool
+	oracle, flat, spread   bool
 	ablate                 []string
 	overhead, estimates    string
 	requeue                time.Duration
+	streams                int
+	chronusLease           time.Duration
 	load                   float64
 	days                   float64
 	dataDir, out           string
@@ -88,10 +90,13 @@ func (a *app) simCommand() *cobra.Command {
 	s.Float64Var(&f.noise, "noise", 0.05, "relative spread of the speed of runs")
 	s.BoolVar(&f.oracle, "oracle", false, "nobody is profiled, and every policy knows the truth")
 	s.BoolVar(&f.flat, "flat-placement", false, "placement has no effect on speed")
+	s.BoolVar(&f.spread, "spread", false, "jobs have a task for each GPU and may be split over twice as many nodes as they need")
 	s.StringSliceVar(&f.ablate, "ablate", nil, "leave out, separated by commas: "+strings.Join(ablations, ", "))
 	s.StringVar(&f.overhead, "overhead", "", "chronus: the costs of that artifact (a resume costs 0.5(1+log2 g) min, saving nothing)")
 	s.StringVar(&f.estimates, "estimates", "", "chronus: durations as that artifact guesses them")
 	s.DurationVar(&f.requeue, "requeue-delay", 0, "Slurm's own delay after a requeue (0: as measured, 121 s)")
+	s.IntVar(&f.streams, "storage-streams", 0, "checkpoints that shared storage reads or writes at full speed at once (0: any number)")
+	s.DurationVar(&f.chronusLease, "chronus-lease", 20*time.Minute, "lease of chronus, rounded up to whole units")
 	s.Float64Var(&f.load, "load", 1, "load of a helios-like trace")
 	s.Float64Var(&f.days, "days", 14, "days of a helios-like trace")
 	s.StringVar(&f.dataDir, "data-dir", "", "`folder` of side tables (default $UNISCHED_DATA, else ../shared/data)")
@@ -139,6 +144,10 @@ func (f simFlags) check() error {
 		return simUsage("--overhead %q: only chronus", f.overhead)
 	case f.estimates != "" && f.estimates != "chronus":
 		return simUsage("--estimates %q: only chronus", f.estimates)
+	case f.streams < 0 || f.streams > 1e6:
+		return simUsage("--storage-streams %d is below 0, or no number of streams", f.streams)
+	case f.chronusLease < time.Minute || f.chronusLease > 24*time.Hour:
+		return simUsage("--chronus-lease %v is not within 1m..24h", f.chronusLease)
 	case !(f.noise >= 0 && f.noise <= 1):
 		return simUsage("--noise %v is not within 0..1", f.noise)
 	case !slices.Contains([]int{0, 1, 2, 4, 8}, f.profileGPUs):
@@ -256,7 +265,7 @@ func (a *app) simTrace(f simFlags) (trace.Trace, error) {
 // simConfig is the simulated site.
 func (a *app) simConfig(f simFlags, t trace.Trace) (sim.Config, error) {
 	c := sim.Config{Nodes: f.nodes, GPUsPerNode: f.perNode, Unit: f.unit, SLOUnits: f.sloUnits, Seed: f.seed, Noise: f.noise, Profile: 5 * time.Minute, ProfileGPUs: f.profileGPUs,
-		Requeue: f.requeue, Speeds: sim.Published(), Clock: a.now}
+		Requeue: f.requeue, Streams: f.streams, Speeds: sim.Published(), Spread: f.spread, Clock: a.now}
 	if slices.ContainsFunc(t.Jobs, func(j trace.Job) bool { return len(j.Counts) > 1 }) {
 		rows, err := a.strongRows(f, c.Speeds.Models())
 		if err != nil {
@@ -268,7 +277,7 @@ func (a *app) simConfig(f simFlags, t trace.Trace) (sim.Config, error) {
 		c.Speeds.Slowdown = nil
 	}
 	if f.overhead == "chronus" {
-		c.NoSave = true
+		c.NoSave, c.Poll = true, 10*time.Second
 	}
 	if f.profileGPUs == 0 || f.oracle || f.estimates == "chronus" {
 		c.Profile = 0
