@@ -66,9 +66,11 @@ func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once b
 		log.Warn().Err(err).Msg("the network is taken to be flat")
 	}
 	var listener *nodes.Listener
+	solve, end := highs.Open(highs.Options{})
+	defer end()
 	parts := bridge.Parts{
 		Cluster: cluster, Memory: j, Log: w.note,
-		Policy: lease.New(site.Lease(time.Now), w.pulse.solver(highs.New(highs.Options{}))),
+		Policy: lease.New(site.Lease(time.Now), w.pulse.solver(solve)),
 	}
 	if site.Daemon.Listen != "" && !once {
 		if listener, err = newListener(site.Daemon); err != nil {
