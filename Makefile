@@ -13,6 +13,8 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 STATIC := -trimpath -tags netgo,osusergo -ldflags '-linkmode external -extldflags "-static" -X main.version=$(VERSION)'
 # Slurm of the end-to-end tests and the demo: 24.11 (Debian 13) or 26.05 (Debian sid).
 SLURM ?= 24.11
+# The folder of the cluster of cluster-up and cluster-down.
+DIR ?= /tmp/unisched-cluster-default
 PKGS := ./...
 
 .PHONY: help build test unit test-e2e test-torch soak sweep bench-web fidelity demo lint fuzz bench packages test-packages experiments cluster-up cluster-down clean
@@ -20,12 +22,13 @@ PKGS := ./...
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-build: ## bin/unischedd, bin/unisched, bin/unisched-node, bin/unisched-gpu
+build: ## bin/unischedd, bin/unisched, bin/unisched-node, bin/unisched-gpu, bin/unisched-gpu-smi
 	$(HIGHS)
 	mkdir -p bin
 	go build $(STATIC) -o bin/ ./bridge/cmd/unischedd ./bridge/cmd/unisched
 	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.release=$(VERSION)' -o bin/unisched-node ./hooks/cmd/unisched-node
 	go build -trimpath -ldflags '-X main.release=$(VERSION)' -o bin/unisched-gpu ./hooks/cmd/unisched-gpu
+	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.release=$(VERSION)' -o bin/unisched-gpu-smi ./hooks/cmd/unisched-gpu
 
 test: lint unit test-e2e ## everything CI runs
 
@@ -119,10 +122,10 @@ test-packages: packages ## install, upgrade, remove and purge them in bare Debia
 cluster-up: build ## a test cluster to play with (DIR=/tmp/unisched-cluster-default)
 	contrib/ci/needs cluster
 	contrib/testcluster/cluster bootstrap --slurm $(SLURM)
-	contrib/testcluster/cluster up --slurm $(SLURM)
+	contrib/testcluster/cluster up --slurm $(SLURM) --dir $(DIR)
 
 cluster-down: ## end it
-	contrib/testcluster/cluster down
+	contrib/testcluster/cluster down --dir $(DIR)
 
 clean: ## what was built in the tree (the cache stays)
 	rm -rf bin out dist

@@ -59,6 +59,9 @@ func (b *Bridge) admit(now time.Time, job slurm.Job) *Record {
 	if why := b.whyNotPreempted(rec, job); why != "" && job.State == slurm.StatePending {
 		rec.note(now, "not-preemptible", why)
 	}
+	if advice := LauncherAdvice(job.SubmitLine, wish.Ckpt); advice != "" {
+		rec.note(now, "launcher", advice)
+	}
 	b.log(now, "info", "admitted", job.ID, "class %s, %d GPUs, %s", wish.Class, job.Request.GPUs, profileText(rec.Profile))
 	b.rouse("a new job")
 	return rec
@@ -115,12 +118,19 @@ func (b *Bridge) unmanageable(job slurm.Job, wish comment.Wish) error {
 		return fmt.Errorf("partition %q is not managed (managed: %s)", job.Partition, strings.Join(b.cfg.Partitions, ", "))
 	case job.Reservation != "":
 		return errors.New("it runs in a reservation")
+	case !job.Deadline.IsZero(): // Slurm ends a waiting job at once when its begin time and its time limit together pass that (seen)
+		return errSlurmDeadline
+	}
+	if b.onMixedNodesOnly(job.Partition, q.GPUType) {
+		return fmt.Errorf("it asks for GPUs of type %s, which partition %s has only on nodes with several types: Slurm finds it a place", q.GPUType, job.Partition)
 	}
 	if _, err := constraintOf(job.Constraint); err != nil {
 		return err
 	}
 	return nil
 }
+
+var errSlurmDeadline = errors.New("it has a deadline of Slurm's own (--deadline), by which Slurm ends it whatever it waits for: write deadline= instead")
 
 // planProfile decides whether and how a new job is measured (system: profiling takes at most two GPUs).
 func (b *Bridge) planProfile(rec *Record, job slurm.Job) {

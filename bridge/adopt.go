@@ -18,19 +18,21 @@ func (b *Bridge) adopt(now time.Time, rec *Record, job slurm.Job) {
 	if len(job.Odd) > 0 {
 		return
 	}
+	rec.adoptNice(now, job)
+	b.movedAway(now, rec, job)
+	ours := rec.Changed
 	if now.Before(rec.DoubtTill) {
 		if !rec.isOriginal(job) { // a call of ours that arrived late, for all we know
 			rec.Changed.Reshape, rec.dirty = true, true
 		}
 		return
 	}
+	if !job.Deadline.IsZero() && !rec.Releasing {
+		rec.Releasing = true
+		rec.note(now, "edited", "given back to Slurm: "+errSlurmDeadline.Error())
+	}
 	if o.TimeLimit != job.TimeLimit {
 		o.TimeLimit, rec.dirty = job.TimeLimit, true
-	}
-	ours := rec.Changed
-	if job.Nice != o.Nice && (!ours.Nice || job.Nice > 0) { // ours are never above 0
-		rec.note(now, "edited", fmt.Sprintf("nice %d instead of %d", job.Nice, o.Nice))
-		o.Nice, rec.Changed.Nice = job.Nice, false
 	}
 	if ours.Reshape || len(ours.Pinned) > 0 || ours.Hold || rec.Phase != Waiting && rec.Phase != Admitted {
 		return
@@ -65,6 +67,38 @@ func (b *Bridge) adopt(now time.Time, rec *Record, job slurm.Job) {
 		rec.note(now, "edited", "given back to Slurm: "+err.Error())
 		b.log(now, "info", "edited", rec.Job, "given back: %v", err)
 	}
+	b.rouse("a job was edited")
+}
+
+// adoptNice takes over a nice value that the job's user set. Ours are never above 0: such a value is theirs even while something of ours is on the job, or may
+// still arrive there, and the next start would write over it.
+func (r *Record) adoptNice(now time.Time, job slurm.Job) {
+	doubted := now.Before(r.DoubtTill)
+	if job.Nice == r.Original.Nice || job.Nice <= 0 && (r.Changed.Nice || doubted) {
+		return
+	}
+	r.note(now, "edited", fmt.Sprintf("nice %d instead of %d", job.Nice, r.Original.Nice))
+	r.Original.Nice = job.Nice
+	if r.Changed.Nice && doubted {
+		r.Late.Nice, r.Late.NiceIs = true, r.Changed.NiceIs
+	}
+	r.Changed.Nice = false
+}
+
+// movedAway takes over a partition that we never write: it is its user's (or an admin's) word, whatever else of ours is on the job.
+func (b *Bridge) movedAway(now time.Time, rec *Record, job slurm.Job) {
+	o := &rec.Original
+	if job.Partition == o.Partition || job.Partition == b.cfg.ProfilePartition {
+		return
+	}
+	text := fmt.Sprintf("partition %s instead of %s", job.Partition, o.Partition)
+	o.Partition, rec.dirty = job.Partition, true
+	if err := b.unmanageable(job, rec.Wish); err != nil && !rec.Releasing {
+		rec.Releasing = true
+		text += ": given back to Slurm: " + err.Error()
+	}
+	rec.note(now, "edited", text)
+	b.log(now, "info", "edited", rec.Job, "%s", text)
 	b.rouse("a job was edited")
 }
 

@@ -57,6 +57,9 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 		b.log(c.now, "info", "skipped", rec.Job, "%s: %s", a.Name(), why)
 		return Skipped, nil
 	}
+	if job.State == slurm.StatePending {
+		rec.adoptNice(c.now, job) // set since the snapshot was taken: this very call would write over it
+	}
 	was := rec.clone()
 	b.acted++
 	id := fmt.Sprintf("%s-%d", c.now.UTC().Format("20060102T150405.000"), b.acted)
@@ -387,6 +390,8 @@ const (
 	kindPaused = "paused"
 	kindBudget = "budget"
 	kindStage  = "stage"
+	kindStill  = "standstill"
+	kindLimit  = "limit"
 	kindIntent = "intent"
 	kindResult = "result"
 )

@@ -30,6 +30,8 @@ func (b *Bridge) readBlocks(now time.Time, rec *Record, job slurm.Job) {
 	limited := limitReason(job.Reason)
 	why, code := "", ""
 	switch {
+	case len(job.Odd) > 0:
+		why = "Slurm shows fields of it that we do not understand (" + strings.Join(job.Odd, ", ") + "): it is left to Slurm"
 	case job.Held && !rec.Changed.Hold && rec.Phase != Starting:
 		code = BlockHold
 		why = "held (" + cmp.Or(job.Reason, "JobHeld") + "): release it with scontrol release"

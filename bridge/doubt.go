@@ -23,6 +23,9 @@ type Doubts struct {
 	SinceIter int64     `json:"since_iter,omitempty"`
 	Seconds   float64   `json:"gpu_seconds,omitempty"`
 	Busy      float64   `json:"busy_gpu_seconds,omitempty"`
+	// Looks counts those figures, Idle the times in a row in which nothing trained by them although iterations were reported.
+	Looks int `json:"gpu_looks,omitempty"`
+	Idle  int `json:"idle_stretches,omitempty"`
 	// Stalled says that its users were told of a stall.
 	Stalled bool `json:"stalled,omitempty"`
 }
@@ -34,6 +37,8 @@ const (
 	fullGPU    = 0.9
 	leastClaim = time.Minute // of reported iterations that foretell anything
 	doubtUnit  = 2           // units of grace, and of looking at GPUs
+	leastLooks = 30          // figures of GPUs in one stretch: each is of a moment
+	idleDoubt  = 4           // idle stretches in a row: a job that computes for 8 % of the time has all of them by chance once in 20,000 times
 )
 
 // measure takes in what a node measured of the job's GPUs.
@@ -48,6 +53,7 @@ func (r *Record) measure(now time.Time, u *progress.Usage) {
 	}
 	d.Seconds += u.Seconds * float64(u.GPUs)
 	d.Busy += u.Seconds * float64(u.GPUs) * u.Busy
+	d.Looks++
 }
 
 // doubt holds the claims of the running jobs against what was seen, once a round.
@@ -69,6 +75,7 @@ func (b *Bridge) doubt(now time.Time) {
 // disbelieve notes why the job's claims are not planned with any more.
 func (b *Bridge) disbelieve(now time.Time, rec *Record, why string) {
 	rec.Doubted = why
+	b.counts.Doubted++
 	rec.note(now, "progress-doubted", why+": planned by its time limit from now on")
 	b.log(now, "warn", "progress-doubted", rec.Job, "%s", why)
 	b.rouse("a job's progress is doubted")
@@ -101,23 +108,30 @@ func (b *Bridge) doubtClaims(now time.Time, rec *Record) string {
 func (b *Bridge) doubtGPUs(now time.Time, rec *Record) {
 	d := &rec.Doubts
 	gpus := float64(max(rec.Placement.GPUs(), 1))
-	if d.Since.IsZero() || d.Seconds < gpus*(doubtUnit*b.cfg.Unit).Seconds() {
+	if d.Since.IsZero() || d.Seconds < gpus*(doubtUnit*b.cfg.Unit).Seconds() || d.Looks < leastLooks {
 		return
 	}
 	busy, more := d.Busy/d.Seconds, rec.Run.LastIter-d.SinceIter
 	over := Span(planner.Seconds(d.Seconds / gpus))
+	if more > 0 && busy < idleGPU {
+		d.Idle++
+	} else {
+		d.Idle = 0
+	}
 	switch {
-	case more > 0 && busy < idleGPU && rec.Doubted == "":
-		b.disbelieve(now, rec, fmt.Sprintf("it reports %d iterations in %s, in which its GPUs were busy for %.1f %% of the time", more, over, 100*busy))
+	case d.Idle >= idleDoubt && rec.Doubted == "":
+		b.disbelieve(now, rec, fmt.Sprintf("it reports %d iterations in the last %s, in which its GPUs were busy for %.1f %% of the time, as in %d such stretches before", more, over,
+			100*busy, idleDoubt-1))
 	case more <= 0 && busy >= fullGPU && !rec.Run.Ready.IsZero() && !d.Stalled:
 		d.Stalled = true
+		b.counts.Stalls++
 		text := fmt.Sprintf("no iteration in %s, with its GPUs busy for %.0f %% of the time: a hang in communication looks like this", over, 100*busy)
 		rec.note(now, "stalled", text)
 		b.log(now, "warn", "stalled", rec.Job, "%s", text)
 	case more > 0:
 		d.Stalled = false
 	}
-	d.Since, d.SinceIter, d.Seconds, d.Busy = now, rec.Run.LastIter, 0, 0
+	d.Since, d.SinceIter, d.Seconds, d.Busy, d.Looks = now, rec.Run.LastIter, 0, 0, 0
 	rec.dirty = true
 }
 

@@ -135,6 +135,9 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 		}
 		return []Action{Settle{target(run), c.now.Add(b.cfg.Delay)}}
 	case Checkpointing:
+		if job.State.Finished() { // its last words are awaited
+			return nil
+		}
 		if rec.Run.Signalled.IsZero() && !rec.Changed.Hold { // the hold was never set, or somebody took it off: from the beginning
 			rec.enter(c.now, rec.runPhase(), "")
 			return nil
@@ -169,7 +172,7 @@ func (c *cycle) plain(rec *Record, job slurm.Job, pending bool) []Action {
 	if rec.Phase == Profiling && b.preemptible(rec, job) {
 		return nil // it has to come back from its profile first: checkpoint sees to that
 	}
-	if rec.Phase.Ended() || job.HasFlag(slurm.FlagCompleting) {
+	if rec.Phase.Ended() || job.State.Finished() || job.HasFlag(slurm.FlagCompleting) {
 		return nil
 	}
 	if rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() {
@@ -218,7 +221,7 @@ func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 		return []Action{Requeue{target(rec.ID()), why + ": requeued without its unsaved work, as this site wants it"}}
 	}
 	if rec.Strikes >= c.b.cfg.CheckpointStrikes {
-		rec.NoPreempt = why + ": it is not preempted any more; see its ckpt= setting"
+		rec.NoPreempt = why + ": it is not preempted any more; see its ckpt= setting, and whether its launcher hands the signal on (torchrun does not)"
 	}
 	if run.Profile { // it did not ask for this run: it gets its own GPUs back whatever it answers
 		rec.Profile = Profile{Done: true, Note: "profile given up: " + why}
@@ -332,7 +335,7 @@ func hold(c *cycle, rec *Record, job slurm.Job) []Action {
 // ask sends the checkpoint signal to the jobs that are held for it and have not had it, or may not.
 func ask(c *cycle, rec *Record, job slurm.Job) []Action {
 	due := rec.Run.Signalled.IsZero() || rec.lostSignal(c.now, max(3*c.b.cfg.Poll, 10*time.Second))
-	if rec.Phase != Checkpointing || !due || !c.b.acts(rec) && !rec.Run.Profile || !rec.canBeSignalled() {
+	if rec.Phase != Checkpointing || job.State.Finished() || !due || !c.b.acts(rec) && !rec.Run.Profile || !rec.canBeSignalled() {
 		return nil
 	}
 	return []Action{Ask{target(rec.ID()), slurm.Signal{Name: slurm.SignalName(rec.Wish.Ckpt.Signal), BatchOnly: rec.Wish.Ckpt.BatchOnly}}}
@@ -346,14 +349,22 @@ func requeue(c *cycle, rec *Record, job slurm.Job) []Action {
 	case rec.Phase == Failed && rec.Rerun:
 		return []Action{Rerun{target(rec.ID())}}
 	case rec.Phase == Checkpointing && job.State == slurm.StateRunning && !job.HasFlag(slurm.FlagCompleting) && !rec.Run.Signalled.IsZero() &&
-		(rec.Run.Heard || rec.Run.Resent) && rec.Run.answered() && c.now.Sub(rec.Run.CheckpointAt) > max(3*c.b.cfg.Poll, 10*time.Second):
+		(rec.Run.Heard || rec.Run.Resent) && rec.Run.answered() && c.runsOn(rec):
 		return []Action{Requeue{target(rec.ID()), "it saved its checkpoint and runs on"}}
 	case rec.Phase == Checkpointing && job.State == slurm.StateRunning && !rec.canBeSignalled() && !rec.Run.Profile && c.b.acts(rec) && c.b.suspect == "":
 		return []Action{Requeue{target(rec.ID()), "it gives no sign of life and cannot be signalled: requeued without its unsaved work, as this site wants it"}}
 	case rec.Phase == Profiling && job.State == slurm.StateRunning && !rec.canBeSignalled() && rec.measured(c.now, c.b.stepTime(rec)) && c.b.suspect == "":
 		return []Action{Requeue{target(rec.ID()), "its profile run says nothing"}}
+	case rec.Phase == Profiling && job.State == slurm.StateRunning && c.b.suspect == "" && c.b.risksOthers(rec) != "": // they came after its start
+		return []Action{Requeue{target(rec.ID()), "its profile ends early: " + c.b.risksOthers(rec)}}
 	}
 	return nil
+}
+
+// runsOn reports whether a job that has saved had the time to leave and did not. One that saves again and again on its own account has that time only once.
+func (c *cycle) runsOn(rec *Record) bool {
+	grace := max(3*c.b.cfg.Poll, 10*time.Second)
+	return c.now.Sub(rec.Run.CheckpointAt) > grace || c.now.Sub(rec.Run.Signalled) > c.b.cfg.CheckpointTimeout+grace
 }
 
 // starts releases what the plan starts, in plan order, as far as its GPUs are free or about to be, and delays everything else that waits.
@@ -428,7 +439,9 @@ func (c *cycle) delays(ctx context.Context, waiting []*Record) error {
 		if rec.Blocked != "" && !c.now.Before(rec.BlockedTill) || job.Held || rec.Armed {
 			continue
 		}
-		if job.Begin.Sub(c.now) >= c.b.cfg.Delay/2 {
+		ahead := job.Begin.Sub(c.now)
+		tooFar := ahead > c.b.cfg.Delay+time.Minute && job.Begin.Equal(rec.Changed.Begin) // by a clock that was set back since
+		if ahead >= c.b.cfg.Delay/2 && !tooFar {
 			continue
 		}
 		if err := c.apply(ctx, rec, Delay{target(rec.ID()), c.now.Add(c.b.cfg.Delay)}); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"unisched/estimator"
 	"unisched/slurm"
+	"unisched/slurm/comment"
 )
 
 // maxReruns is how often Slurm is asked to put a job back that failed through our doing.
@@ -32,6 +33,9 @@ func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
 	at := job.End
 	if at.IsZero() || at.After(now) {
 		at = now
+	}
+	if !missed && rec.cutShort(job) != "" && now.Sub(at) < lastWords {
+		return // its last line, which may say that it was done, is still on its way
 	}
 	during := rec.Phase
 	if missed || during == Starting { // it began and ended between two looks
@@ -82,13 +86,18 @@ func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
 		return ""
 	}
 	signalled := !rec.Run.Signalled.IsZero()
+	cut := rec.cutShort(job)
 	// One that saved, trained on and came to its end has nothing left to do: a rerun would do the rest of it twice.
 	unfinished := max(rec.Run.SavedIter, rec.Run.LastIter) < rec.Wish.Stop.Iterations
 	switch {
 	case !job.Requeue: // its user has switched that off since
 		return ""
-	case job.State == slurm.StateCompleted && signalled && rec.Run.answered() && unfinished:
-		return "it saved a checkpoint and exited 0 instead of the agreed code"
+	case cut != "" && !rec.Run.answered():
+		b.counts.CheckpointsFailed++
+		rec.NoPreempt = "signal-ends: " + cut
+		return cut
+	case cut != "":
+		return fmt.Sprintf("%s: let it exit %d", cut, b.cfg.RequeueExit)
 	case job.State == slurm.StateCompleted:
 		return ""
 	case signalled && !rec.Run.answered():
@@ -107,6 +116,46 @@ func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
 		return "it was over within a second of its restart: the launch failed"
 	}
 	return ""
+}
+
+// lastWords is how long the lines of a job that has ended may be on their way here.
+const lastWords = 20 * time.Second
+
+// cutShort says why a run that Slurm shows as completed has not come to its end: it left because we asked it to, with exit 0, which scripts say by habit. "" means that it
+// may be taken to be finished: it said so (a "done" line), reached what it declared, trained on after it had saved, or nobody had asked it to leave. Of one that declares no
+// end and says nothing, the moment tells: between our signal and its end there are seconds. Should it have been done for all that, its next run finds the last checkpoint and
+// ends, and nobody asks that one anything.
+func (r *Record) cutShort(job slurm.Job) string {
+	run, stop := r.Run, r.Wish.Stop
+	if job.State != slurm.StateCompleted || run.Signalled.IsZero() || run.Done {
+		return ""
+	}
+	saved, at := run.answered(), max(run.SavedIter, run.LastIter)
+	switch {
+	case stop.Iterations > 0 && at >= stop.Iterations, r.Wish.Max > 0 && at >= r.Wish.Max, r.metTarget():
+		return ""
+	case saved && stop.Iterations > 0:
+		return fmt.Sprintf("it saved a checkpoint and exited 0 instead of the agreed code, at iteration %d of %d", at, stop.Iterations)
+	case r.Phase != Checkpointing: // it did not leave at once
+		return ""
+	case stop.Iterations > 0:
+		return fmt.Sprintf("it exited 0 at the checkpoint signal, at iteration %d of %d, and did not say that it had saved", at, stop.Iterations)
+	case saved && (run.LastIter <= run.SavedIter || !run.LastAt.After(run.CheckpointAt)):
+		return "it saved a checkpoint when it was asked to and exited 0 instead of the agreed code, without a word that it was done"
+	}
+	return ""
+}
+
+// metTarget reports whether the newest value of the job's metric is the one at which it ends.
+func (r *Record) metTarget() bool {
+	n := len(r.Curve)
+	if r.Wish.Stop.Kind != comment.StopMetric || n == 0 {
+		return false
+	}
+	if r.Wish.Stop.Op == comment.AtLeast {
+		return r.Curve[n-1].Value >= r.Wish.Stop.Target
+	}
+	return r.Curve[n-1].Value <= r.Wish.Stop.Target
 }
 
 // maxResumeFailures is how often a job is put back that failed while it came back from a move of ours.

@@ -15,6 +15,7 @@ import (
 // those that are over. Slurm's word always wins.
 func (b *Bridge) follow(now time.Time, s slurm.State) {
 	b.forgetLimits(now)
+	b.awaits = awaited(s.Jobs)
 	b.seenRecs = slices.Grow(b.seenRecs[:0], len(s.Jobs))[:len(s.Jobs)]
 	for i := range s.Jobs {
 		b.seenRecs[i] = nil
@@ -104,9 +105,9 @@ func (r *Record) same(job slurm.Job) bool {
 	switch {
 	case job.UID != r.UID, job.Restarts < r.Restart:
 		return false
-	case job.Restarts == r.Restart && !job.Submit.Equal(r.Submit) && (r.Restart == 0 || job.Submit.Before(r.Submit)):
+	case job.Restarts == r.Restart && !job.Submit.Equal(r.Submit) && (r.Restart == 0 || job.Submit.Before(r.Submit.Add(-r.SubmitSlack))):
 		return false // a requeue raises the count when the run ends, and sets the submit time only when the nodes are done with it
-	case job.Submit.Before(r.FirstSubmit):
+	case job.Submit.Before(r.FirstSubmit.Add(-r.SubmitSlack)):
 		return false
 	}
 	return true
@@ -129,6 +130,7 @@ func (b *Bridge) followJob(now time.Time, rec *Record, job slurm.Job) {
 		}
 	}
 	rec.reconcile(now, job)
+	b.foreignStart(now, rec, job)
 	b.watchEdits(now, rec, job)
 	switch {
 	case job.State == slurm.StateRunning || job.State == slurm.StateSuspended:
@@ -273,6 +275,9 @@ func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 		if rec.Rerun || rec.Phase == Checkpointing {
 			b.cameBack(now, rec)
 		}
+		if rec.Phase == Checkpointing && rec.Run.answered() && !rec.Rerun { // and was not sent back by the failure of a node, say
+			rec.Returned = true
+		}
 		over := job.Submit // a requeue sets the submit time, when the nodes are done with the run
 		if !over.After(rec.Run.Start) {
 			over = now
@@ -299,6 +304,7 @@ func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 	b.launchFailed(now, rec, job, at)
 	b.adopt(now, rec, job)
 	b.readBlocks(now, rec, job)
+	b.unprofile(rec)
 	if rec.Phase == Admitted && rec.Profile.Needed() && rec.Blocked == "" && b.acts(rec) && now.Sub(rec.Since) > profilePatience*b.cfg.Unit {
 		b.profileStepSkipped(now, rec)
 	}

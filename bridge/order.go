@@ -97,6 +97,8 @@ func (b *Bridge) obey(now time.Time, o Order) (string, error) {
 		b.rouse("an order")
 		if !b.paused {
 			b.still = nil // whoever resumes has seen to it that jobs come back
+			b.saveStill(now)
+			b.rival = rival{}
 		}
 		if b.paused {
 			return "paused: every job is given back to Slurm", nil

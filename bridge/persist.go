@@ -75,7 +75,10 @@ func (b *Bridge) compact(now time.Time) error {
 		entries = append(entries, entry(now, kindJob, rec.Job.String(), rec))
 	}
 	entries = append(entries, entry(now, kindFabric, "fabric", b.lore.fabric), entry(now, kindPaused, "paused", b.paused),
-		entry(now, kindStage, "stage", b.staging))
+		entry(now, kindStage, "stage", b.staging), entry(now, kindStill, "standstills", b.stillNow()))
+	for _, key := range slices.Sorted(maps.Keys(b.limits)) {
+		entries = append(entries, entry(now, kindLimit, key, b.limits[key]))
+	}
 	for _, p := range b.lore.history.Pasts {
 		entries = append(entries, entry(now, kindPast, pastKey(p.Key), p))
 	}
@@ -95,6 +98,9 @@ func (b *Bridge) forget(rec *Record) {
 // restore takes up what a journal held.
 func (b *Bridge) restore(entries []journal.Entry) (stages *staging, err error) {
 	for _, e := range entries {
+		if e.At.After(b.journalled) {
+			b.journalled = e.At
+		}
 		var err error
 		switch e.Kind {
 		case kindJob:
@@ -119,6 +125,16 @@ func (b *Bridge) restore(entries []journal.Entry) (stages *staging, err error) {
 					b.carried = map[string][]charge{}
 				}
 				b.carried[e.Key] = list
+			}
+		case kindStill:
+			var was map[string]standstill
+			if err = json.Unmarshal(e.Data, &was); err == nil {
+				b.restoreStill(e.At, was)
+			}
+		case kindLimit:
+			var m limitMemo
+			if err = json.Unmarshal(e.Data, &m); err == nil {
+				b.restoreLimit(e.At, e.Key, m)
 			}
 		case kindPaused:
 			err = json.Unmarshal(e.Data, &b.paused)

@@ -3,6 +3,7 @@ package bridge
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"unisched/planner"
@@ -60,7 +61,7 @@ func (b *Bridge) gpuCount() GPUCount {
 	}
 	for i := range b.seenRecs {
 		j := &b.seen.Jobs[i]
-		if j.State != slurm.StateRunning && !j.HasFlag(slurm.FlagCompleting) {
+		if !holds(j) {
 			continue
 		}
 		rec := b.seenRecs[i]
@@ -163,12 +164,22 @@ func (b *Bridge) whyNotPreempted(rec *Record, job slurm.Job) string {
 		return b.stopped(rec.Original.Partition)
 	case rec.Wish.Ckpt.None:
 		return "no ckpt= in its comment: it cannot save its work"
+	case len(job.Odd) > 0:
+		return "Slurm shows fields of it that we do not understand (" + strings.Join(job.Odd, ", ") + "): nobody knows what a signal would do"
 	case job.ID != 0 && !job.Requeue:
 		return "submitted with --no-requeue: it could not come back"
 	case job.State == slurm.StateRunning && job.Held && !rec.Changed.Hold:
 		return "its user or an admin holds it: it would come back held"
 	case rec.Phase.OnGPUs() && !rec.canBeSignalled() && !b.mayEvict(rec):
 		return "no sign of life of this run yet (no progress line): a signal might kill it"
+	case !job.Deadline.IsZero():
+		return errSlurmDeadline.Error()
+	case job.State == slurm.StateSuspended:
+		return "suspended: it would not hear the signal"
+	case rec.Phase.OnGPUs() && b.risksOthers(rec) != "":
+		return b.risksOthers(rec)
+	case rec.Phase == Running:
+		return b.noWayBack(rec, job)
 	}
 	return ""
 }

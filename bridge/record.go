@@ -105,6 +105,10 @@ type Record struct {
 	// StartFailures counts starts in a row that Slurm did not carry out, Loops runs in a row that went back to the queue by themselves without progress.
 	StartFailures int `json:"start_failures,omitempty"`
 	Loops         int `json:"loops,omitempty"`
+	// SubmitSlack is by how much clocks were set back since it is known: so much earlier may it seem to be submitted when it comes back.
+	SubmitSlack time.Duration `json:"submit_slack,omitempty"`
+	// Returned says that a run of it that was asked to leave has gone back to the queue as agreed.
+	Returned bool `json:"returned,omitempty"`
 	// ResumeFailures counts runs that failed while they came back from a move of ours.
 	ResumeFailures int `json:"resume_failures,omitempty"`
 	// Avoid are nodes that the job is kept off for a while.
@@ -124,6 +128,7 @@ type Record struct {
 
 	dirty bool
 	made  madeFrom // of Estimate
+	work  work     // measured of its GPUs, not in Doubts yet
 	left  leftTime // derived from Estimate
 	// shownAt is where the snapshot of cycle shownIn has the job; shapes are those of shapeKey.
 	shownAt  int
@@ -202,6 +207,7 @@ type RunProgress struct {
 	Resent       bool      `json:"resent,omitempty"` // it was sent a second time, since nobody did
 	CheckpointAt time.Time `json:"checkpoint_at,omitzero"`
 	SavedIter    int64     `json:"saved_iter"`
+	Done         bool      `json:"done,omitempty"`     // it said that it has met its own stop criterion
 	Requeued     time.Time `json:"requeued,omitzero"`  // when we asked Slurm to requeue it
 	Rejoined     bool      `json:"rejoined,omitempty"` // its resume was counted
 	Extended     bool      `json:"extended,omitempty"`

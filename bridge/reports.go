@@ -99,6 +99,8 @@ func (r *Record) take(now time.Time, l progress.Line) {
 		}
 	case progress.Signal:
 		run.Heard = true
+	case progress.Done:
+		run.Done, r.dirty = true, true
 	case progress.Progress:
 		r.curvePoint(l)
 	}

@@ -26,9 +26,15 @@ const afternoons = 6
 // and speeds included, is the same for all twins.
 func playTwins(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submission) fate {
 	t.Helper()
+	return playTwinsSeen(t, cfg, subject, nil)
+}
+
+// playTwinsSeen is playTwins on nodes that measure how busy each job keeps its GPUs (nil: they do not).
+func playTwinsSeen(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submission, busy func(name string) float64) fate {
+	t.Helper()
 	var mean fate
 	for k := range afternoons {
-		f := playTwin(t, cfg, subject, k)
+		f := playTwin(t, cfg, subject, k, busy)
 		mean.took += f.took / afternoons
 		mean.gpuSeconds += f.gpuSeconds / afternoons
 		mean.met += f.met / afternoons
@@ -40,9 +46,13 @@ func playTwins(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submissi
 }
 
 // playTwin plays the afternoon whose crowd begins with its k-th job.
-func playTwin(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submission, k int) fate {
+func playTwin(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submission, k int, busy func(name string) float64) fate {
 	t.Helper()
-	w := newWorld(t, site{nodes: 2, gpus: 4, cfg: cfg})
+	s := site{nodes: 2, gpus: 4, cfg: cfg}
+	if busy != nil {
+		s.eye = &eye{busy: busy}
+	}
+	w := newWorld(t, s)
 	crowd := func(i int) slurmsim.Submission {
 		i += k
 		iters := int64([]int{900, 2400, 600, 3600, 1500}[i%5])

@@ -168,6 +168,9 @@ type world struct {
 	down  time.Duration    // time for which the daemon stays down after a crash
 	upAt  time.Time
 	boot  func() *bridge.Bridge // when set, replaces open; nil: it cannot start
+	eye   *eye                  // nil: no node measures its GPUs
+	// rivals says that other daemons are at work too.
+	rivals bool
 }
 
 // site is what a scenario may change of the usual world: three nodes of four GPUs, partitions gpu and profile, all classes managed.
@@ -176,6 +179,7 @@ type site struct {
 	sim         slurmsim.Config
 	cfg         func(*bridge.Config)
 	parts       []slurmsim.Partition
+	eye         *eye
 }
 
 func newWorld(t *testing.T, s site) *world {
@@ -195,7 +199,7 @@ func newWorld(t *testing.T, s site) *world {
 		s.parts = []slurmsim.Partition{{Name: "gpu"}, {Name: "profile", MaxNodes: 2, MaxGPUs: 2}}
 	}
 	sim := slurmsim.New(s.sim, slurmsim.Nodes(s.nodes, s.gpus), s.parts...)
-	w := &world{t: t, cfg: cfg, sim: sim, wire: &wire{Cluster: sim}, mem: &memory{}, ids: map[string]slurm.JobID{}, nice: map[string]int64{}}
+	w := &world{t: t, cfg: cfg, sim: sim, wire: &wire{Cluster: sim}, mem: &memory{}, ids: map[string]slurm.JobID{}, nice: map[string]int64{}, eye: s.eye}
 	w.open()
 	t.Cleanup(func() {
 		if t.Failed() && os.Getenv("SWEEP_QUIET") == "" {
@@ -212,10 +216,14 @@ func (w *world) open() {
 		w.b = w.boot()
 		return
 	}
-	b, err := bridge.New(w.cfg, bridge.Parts{
+	parts := bridge.Parts{
 		Cluster: w.wire, Policy: lease.New(lease.Config{}, nil), Memory: w.mem, Reports: w.sim.Reports,
 		Log: func(_ time.Time, n bridge.Note) { w.notes = append(w.notes, n) },
-	}, bridge.Restored{Entries: w.mem.latest()})
+	}
+	if w.eye != nil {
+		w.eye.w, w.wire.state, parts.GPULooks = w, w.eye.numbered, w.eye.looks
+	}
+	b, err := bridge.New(w.cfg, parts, bridge.Restored{Entries: w.mem.latest()})
 	if err != nil {
 		w.t.Fatalf("open the bridge: %v", err)
 	}
@@ -257,6 +265,9 @@ func (w *world) check() {
 	}
 	for _, j := range w.b.View().Jobs {
 		for _, e := range j.Events {
+			if e.What == "foreign-start" && !w.rivals {
+				w.t.Fatalf("job %d: taken for a start of another daemon: %s at %s", j.ID, e.Text, e.At.Format("15:04:05"))
+			}
 			if e.What == "illegal-step" {
 				w.t.Fatalf("job %d: illegal step %s at %s", j.ID, e.Text, e.At.Format("15:04:05"))
 			}

@@ -63,6 +63,9 @@ func (b *Bridge) shapes(rec *Record) []planner.Shape {
 			add(p)
 		}
 	}
+	if len(out) == 0 { // its user has taken its GPUs away; it is about to be given back
+		out = append(out, planner.Shape{1})
+	}
 	return out
 }
 

@@ -3,6 +3,7 @@ package bridge
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"unisched/planner"
@@ -275,11 +276,7 @@ func (b *Bridge) plannerNodes(at time.Time, jobs []planner.Job, planned []bool) 
 			}
 		}
 		pn.Features = slices.Sorted(slices.Values(n.Features))
-		for _, g := range n.GPUs {
-			if g.Type != "" && !g.MIG {
-				pn.GPUType = g.Type
-			}
-		}
+		pn.GPUType = kindOf(n)
 		b.serviceOf(&pn, n)
 		b.wiringOf(&pn, n)
 		closings.apply(at, &pn)
@@ -288,17 +285,53 @@ func (b *Bridge) plannerNodes(at time.Time, jobs []planner.Job, planned []bool) 
 		if o == nil {
 			o = &others{}
 		}
-		pn.OtherGPUs, pn.OtherUntil = min(o.gpus, pn.GPUs), o.until
+		// What the node itself says is in use and no job accounts for is somebody's: a job that is not understood, say.
+		pn.OtherGPUs, pn.OtherUntil = min(max(o.gpus, n.UsedGPUs()-o.planned), pn.GPUs), o.until
 		pn.OtherCPUs, pn.OtherMemMB = max(n.AllocCPUs-o.cpus, 0), max(n.AllocMemMB-o.mem, 0)
 		out = append(out, pn)
 	}
 	return out
 }
 
+// kindOf is the type of a node's GPUs; of a node with several "a+b", which no job can ask for: which of them are free nobody says, so those who ask for one
+// type are not planned there.
+func kindOf(n *slurm.Node) string {
+	var kinds []string
+	for _, g := range n.GPUs {
+		if g.Type != "" && !g.MIG && !slices.Contains(kinds, g.Type) {
+			kinds = append(kinds, g.Type)
+		}
+	}
+	slices.Sort(kinds)
+	return strings.Join(kinds, "+")
+}
+
+// onMixedNodesOnly reports whether GPUs of the type are to be had in the partition, and only on nodes with several.
+func (b *Bridge) onMixedNodesOnly(partition, typ string) bool {
+	mixed := false
+	for i := range b.seen.Nodes {
+		n := &b.seen.Nodes[i]
+		if typ == "" || !slices.Contains(n.Partitions, partition) || !slices.ContainsFunc(n.GPUs, func(g slurm.GPUs) bool { return g.Type == typ }) {
+			continue
+		}
+		if kindOf(n) == typ {
+			return false
+		}
+		mixed = true
+	}
+	return mixed
+}
+
+// holds reports whether a job has its GPUs. One whose state is not understood has what Slurm shows of it.
+func holds(job *slurm.Job) bool {
+	return job.State != slurm.StatePending && !job.State.Finished() || job.HasFlag(slurm.FlagCompleting)
+}
+
 // others is what is held on a node: GPUs by jobs outside of the plan (running ones and those still completing) with the first end among them, CPUs and
-// memory by jobs in it.
+// memory by jobs in it, and GPUs that are, or are about to be, theirs.
 type others struct {
 	gpus, cpus int
+	planned    int
 	mem        int64
 	until      time.Time
 }
@@ -314,8 +347,7 @@ func (b *Bridge) heldByNode(jobs []planner.Job, planned []bool) map[string]*othe
 	}
 	for i := range b.seen.Jobs {
 		job := &b.seen.Jobs[i]
-		holds := job.State == slurm.StateRunning || job.State == slurm.StateSuspended || job.HasFlag(slurm.FlagCompleting)
-		if !holds || planned[i] { // a planned job's own placement is in the plan
+		if !holds(job) || planned[i] { // a planned job's own placement is in the plan
 			continue
 		}
 		for _, g := range job.NodeGPUs {
@@ -330,6 +362,9 @@ func (b *Bridge) heldByNode(jobs []planner.Job, planned []bool) map[string]*othe
 	}
 	for i := range jobs {
 		j := &jobs[i]
+		for _, s := range j.Current {
+			of(s.Node).planned += s.GPUs
+		}
 		if len(j.Current) == 0 || !b.holdsNow(j.Run) {
 			continue
 		}

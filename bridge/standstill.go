@@ -16,11 +16,11 @@ const anyPartition = ""
 // standstill remembers that jobs which left their GPUs for us did not come back. While it is active nobody else is asked to leave: each preemption
 // would cost a job.
 type standstill struct {
-	why    string
-	since  time.Time
-	until  time.Time // when it is tried again; zero: not before a job comes back, or an operator resumes
-	active bool
-	lost   int // jobs lost in a row
+	Why    string    `json:"why"`
+	Since  time.Time `json:"since"`
+	Until  time.Time `json:"until,omitzero"` // when it is tried again; zero: not before a job comes back, or an operator resumes
+	Active bool      `json:"active"`
+	Lost   int       `json:"lost"` // jobs lost in a row
 }
 
 // Standstill is a partition in which nobody is preempted, as people see it. Partition "" means all of them.
@@ -50,14 +50,15 @@ func (b *Bridge) stand(now time.Time, partition string, job slurm.JobID, timed b
 		s = &standstill{}
 		b.still[partition] = s
 	}
-	if !s.active {
-		s.since = now
+	if !s.Active {
+		s.Since = now
 	}
-	s.why, s.active, s.until = why, true, time.Time{}
+	s.Why, s.Active, s.Until = why, true, time.Time{}
 	if timed {
-		s.until = now.Add(min(standstillUnits*b.cfg.Unit<<min(s.lost, 12), maxStandstill))
+		s.Until = now.Add(min(standstillUnits*b.cfg.Unit<<min(s.Lost, 12), maxStandstill))
 	}
-	s.lost++
+	s.Lost++
+	b.saveStill(now)
 	b.counts.Lost++
 	b.log(now, "error", "no-return", job, "%s", why)
 }
@@ -65,8 +66,8 @@ func (b *Bridge) stand(now time.Time, partition string, job slurm.JobID, timed b
 // stopped is why nobody of a partition is preempted, "" when they may be.
 func (b *Bridge) stopped(partition string) string {
 	for _, p := range []string{anyPartition, partition} {
-		if s := b.still[p]; s != nil && s.active {
-			return s.why
+		if s := b.still[p]; s != nil && s.Active {
+			return s.Why
 		}
 	}
 	return ""
@@ -76,10 +77,11 @@ func (b *Bridge) stopped(partition string) string {
 func (b *Bridge) cameBack(now time.Time, rec *Record) {
 	for _, p := range []string{anyPartition, rec.Original.Partition} {
 		if s := b.still[p]; s != nil {
-			if s.active {
+			if s.Active {
 				b.log(now, "info", "no-return", rec.Job, "it came back: preemptions are possible again")
 			}
 			delete(b.still, p)
+			b.saveStill(now)
 		}
 	}
 }
@@ -94,10 +96,37 @@ func (r *Record) markLost(now time.Time, job slurm.Job) {
 // endStandstills lets preemption begin again where its time has come.
 func (b *Bridge) endStandstills(now time.Time) {
 	for _, p := range slices.Sorted(maps.Keys(b.still)) {
-		if s := b.still[p]; s.active && !s.until.IsZero() && !now.Before(s.until) {
-			s.active = false
+		if s := b.still[p]; s.Active && !s.Until.IsZero() && !now.Before(s.Until) {
+			s.Active = false
+			b.saveStill(now)
 			b.log(now, "info", "no-return", 0, "preemption in %s is tried again", partitionText(p))
 		}
+	}
+}
+
+// saveStill journals all standstills, with the next records: a restart is no reason to lose one more job to the same fault.
+func (b *Bridge) saveStill(now time.Time) {
+	b.audit = append(b.audit, entry(now, kindStill, "standstills", b.stillNow()))
+}
+
+// stillNow is a copy of the standstills.
+func (b *Bridge) stillNow() map[string]standstill {
+	out := map[string]standstill{}
+	for p, s := range b.still {
+		out[p] = *s
+	}
+	return out
+}
+
+// restoreStill takes up what a journal held. None lasts longer than one found now could.
+func (b *Bridge) restoreStill(at time.Time, was map[string]standstill) {
+	b.still = map[string]*standstill{}
+	for p, s := range was {
+		if last := at.Add(maxStandstill); s.Until.After(last) {
+			s.Until = last
+		}
+		s.Lost = min(max(s.Lost, 0), 64)
+		b.still[p] = &s
 	}
 }
 
@@ -125,8 +154,8 @@ func partitionText(p string) string {
 func (b *Bridge) standstills() []Standstill {
 	var out []Standstill
 	for _, p := range slices.Sorted(maps.Keys(b.still)) {
-		if s := b.still[p]; s.active {
-			out = append(out, Standstill{p, s.since, s.until, s.why})
+		if s := b.still[p]; s.Active {
+			out = append(out, Standstill{p, s.Since, s.Until, s.Why})
 		}
 	}
 	return out

@@ -27,7 +27,7 @@ func (s *stage) play() {
 		for len(acts) > 0 && s.sim.Now().Sub(began) >= acts[0].at && acts[0].do(s) {
 			acts = acts[1:]
 		}
-		if err := s.step(); err != nil && !errors.Is(err, journal.ErrLocked) {
+		if err := s.step(); err != nil && !errors.Is(err, journal.ErrLocked) && !errors.Is(err, errDisk) {
 			s.t.Errorf("step at %s: %v", s.sim.Now().Format("15:04:05"), err)
 		}
 		if s.second != nil && s.b != nil {
@@ -241,6 +241,10 @@ func (s *stage) meddle(state slurm.State) slurm.State {
 		if !j.Held && !j.State.Finished() {
 			s.sim.Hold(id)
 			s.userHolds[id], s.heldAt = true, s.sim.Now()
+		}
+	case "its hold is taken off":
+		if j.Held && !s.userHolds[id] && j.State == slurm.StateRunning && !j.HasFlag(slurm.FlagCompleting) {
+			s.sim.Release(id)
 		}
 	case "requeued by its user":
 		if j.State == slurm.StateRunning && !j.HasFlag(slurm.FlagCompleting) && !j.Held {

@@ -152,6 +152,10 @@ func (s *stage) call(id slurm.JobID, op string, do func() error) error {
 	case mine && s.way.mode == "unknown, not done":
 		s.rest, s.since = true, 0
 		return slurmError(slurm.ErrUnknownOutcome, 0)
+	case mine && s.way.mode == "unknown, done late": // slurmctld is slow: its caller has given up, and looks once more, before it comes to it
+		s.rest, s.since = true, 0
+		s.late = func() { _ = do() }
+		return slurmError(slurm.ErrUnknownOutcome, 0)
 	case mine && s.way.mode == "refused":
 		s.rest, s.since = true, 0
 		return slurmError(slurm.ErrRefused, 2072)
@@ -161,7 +165,7 @@ func (s *stage) call(id slurm.JobID, op string, do func() error) error {
 		s.rest, s.since = true, 0
 		return slurmError(slurm.ErrUnknownOutcome, 0)
 	}
-	if s.hit("after") {
+	if s.hit("after") || s.way.mode == diesBroken && s.cycle < s.brokenTo && !s.died {
 		s.die()
 	}
 	return err

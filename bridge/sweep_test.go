@@ -3,13 +3,14 @@
 package bridge_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -88,6 +89,8 @@ type stage struct {
 	pinned    map[string]int  // cycles
 	cut       map[string]bool // may lose iterations: a person stopped it
 	second    *bridge.Bridge
+	brokenTo  int // cycle until which the disk is broken
+	died      bool
 	torn      int // byte positions looked at
 	server    *requeueServer
 	submitted map[string]slurm.Job
@@ -108,6 +111,7 @@ func newStage(t *testing.T, set *setting, p way) *stage {
 	t.Cleanup(s.disk.Close)
 	s.disk.Before = func(e crashdisk.Effect) { s.before(e.Op, 0) }
 	s.disk.After = func(e crashdisk.Effect) { s.after(e) }
+	s.disk.Fail = func(crashdisk.Effect) error { return s.broken() }
 	w.down, w.b, w.boot = set.down, nil, s.start
 	return s
 }
@@ -117,6 +121,10 @@ func (s *stage) start() *bridge.Bridge {
 	s.t.Helper()
 	j, o, err := journal.Open(filepath.Join(s.disk.Root, "state"))
 	if errors.Is(err, journal.ErrLocked) {
+		return nil
+	}
+	if errors.Is(err, errDisk) { // its main function ends, and systemd tries again
+		s.brokenTo--
 		return nil
 	}
 	if err != nil {
@@ -152,8 +160,16 @@ func (s *stage) before(what string, job slurm.JobID) {
 	if s.recording() {
 		e := seenEffect{what: what, job: job, cycle: s.cycle, ways: s.dies("before")}
 		if job != 0 {
-			for _, m := range []string{"after", "late", "unknown, done", "unknown, not done", "refused"} {
+			for _, m := range []string{"after", "late", "unknown, done", "unknown, not done", "unknown, done late", "refused"} {
 				e.ways = append(e.ways, way{effect: s.n, mode: m})
+			}
+		} else {
+			e.ways = append(e.ways, way{effect: s.n, mode: "disk fails once at"})
+			switch what { // the journal's two ways to notice: for a moment, and for longer than a delay
+			case "sync":
+				e.ways = append(e.ways, way{effect: s.n, mode: "disk broken for 4 cycles from"})
+			case "write":
+				e.ways = append(e.ways, way{effect: s.n, mode: longBroken}, way{effect: s.n, mode: diesBroken})
 			}
 		}
 		s.log = append(s.log, e)
@@ -173,6 +189,7 @@ func (s *stage) after(e crashdisk.Effect) {
 				}
 			}
 			ways = append(ways, way{effect: s.n, mode: "after", keep: len(e.Data) / 2, again: 12})
+			ways = append(ways, way{effect: s.n, mode: "after", keep: len(e.Data) - 1}) // tear looks at every byte
 			if !noTear {
 				s.tear(e.Data)
 			}
@@ -199,6 +216,36 @@ func (s *stage) dies(mode string) []way {
 
 func (s *stage) hit(mode string) bool { return !s.rest && s.way.effect == s.n && s.way.mode == mode }
 
+// The long failures of the disk. In the second the daemon dies after the next call that it makes all the same.
+const (
+	longBroken = "disk broken for 30 cycles from"
+	diesBroken = "disk broken for 30 cycles, and dead after the next call, from"
+)
+
+// errDisk is what a broken disk says.
+var errDisk = errors.New("no space left on the disk of the sweep")
+
+// broken is the disk's word on the effect that comes.
+func (s *stage) broken() error {
+	if !s.rest && s.way.effect == s.n && strings.HasPrefix(s.way.mode, "disk ") {
+		s.rest, s.since = true, 0
+		s.brokenTo = s.cycle
+		switch s.way.mode {
+		case "disk broken for 4 cycles from":
+			s.brokenTo = s.cycle + 4
+		case longBroken, diesBroken:
+			s.brokenTo = s.cycle + 30
+		default:
+			return errDisk
+		}
+	}
+	if s.cycle < s.brokenTo {
+		s.since = 0
+		return errDisk
+	}
+	return nil
+}
+
 func (s *stage) die() {
 	keep := s.way.keep
 	if s.rest {
@@ -206,42 +253,58 @@ func (s *stage) die() {
 	} else {
 		s.diesAt = s.n + s.way.again
 	}
-	s.rest, s.since = true, 0
+	s.rest, s.since, s.died = true, 0, true
 	s.disk.Crash(keep, s.way.names)
 	s.second = nil
 	panic(crash{s.n})
 }
 
-// tear cuts an append at every byte and looks whether a journal that ends there holds exactly the entries that are whole, and takes another one.
+// tear cuts an append at every byte and looks whether a journal that ends there holds exactly the entries that are whole, and takes another one. What
+// lies before the line that is cut is the line ahead of it, or a journal of one entry, or, for the first line, nothing: the reader looks at a line
+// without its end after it has read all others, and [journal.Open] is tested to do so (TestTornLengthsAreAlike).
 func (s *stage) tear(data []byte) {
 	s.t.Helper()
-	var whole []journal.Entry
-	for cut := range len(data) + 1 {
-		s.torn++
-		d := crashdisk.New()
-		state := filepath.Join(d.Root, "state")
-		d.Put(filepath.Join(state, "journal"), append(slices.Clip(firstLine()), data[:cut]...))
-		j, o, err := journal.Open(state)
-		if err != nil {
-			s.t.Fatalf("an append of %d bytes cut at %d: %v", len(data), cut, err)
+	ahead := [][]byte{nil, firstLine()}
+	for line := range bytes.Lines(data) {
+		for _, prefix := range ahead {
+			for cut := range len(line) + 1 {
+				s.torn++
+				s.cutAt(prefix, line, cut)
+			}
 		}
-		if cut == 0 || data[cut-1] == '\n' {
-			whole = o.Latest
-		}
-		if o.Damaged != "" || !reflect.DeepEqual(o.Latest, whole) {
-			s.t.Fatalf("an append of %d bytes cut at %d: damaged %q, %d entries of %d", len(data), cut, o.Damaged, len(o.Latest), len(whole))
-		}
-		if err := j.Append(journal.Entry{Kind: "job", Key: "next", Data: json.RawMessage("{}")}); err != nil {
-			s.t.Fatal(err)
-		}
-		j.Close()
-		j, o, err = journal.Open(state)
-		if err != nil || o.Damaged != "" || len(o.Latest) != len(whole)+1 {
-			s.t.Fatalf("an append of %d bytes cut at %d, and another: damaged %q, %d entries of %d: %v", len(data), cut, o.Damaged, len(o.Latest), len(whole)+1, err)
-		}
-		j.Close()
-		d.Close()
+		ahead = [][]byte{line}
 	}
+}
+
+// cutAt is a journal that ends within a line.
+func (s *stage) cutAt(prefix, line []byte, cut int) {
+	s.t.Helper()
+	d := crashdisk.New()
+	defer d.Close()
+	state := filepath.Join(d.Root, "state")
+	d.Put(filepath.Join(state, "journal"), slices.Concat(prefix, line[:cut]))
+	whole := prefix
+	if cut == len(line) {
+		whole = slices.Concat(prefix, line)
+	}
+	j, o, err := journal.Open(state)
+	if err != nil || o.Damaged != "" || o.TornBytes != int64(len(prefix)+cut-len(whole)) || !bytes.Equal(d.Data(filepath.Join(state, "journal")), whole) {
+		s.t.Fatalf("a line of %d bytes cut at %d: damaged %q, %d bytes torn: %v", len(line), cut, o.Damaged, o.TornBytes, err)
+	}
+	if cut != len(line)/2 { // the file is the same wherever it was cut
+		j.Close()
+		return
+	}
+	if err := j.Append(journal.Entry{Kind: "job", Key: "next", Data: json.RawMessage("{}")}); err != nil {
+		s.t.Fatal(err)
+	}
+	j.Close()
+	was := len(o.Latest)
+	j, o, err = journal.Open(state)
+	if err != nil || o.Damaged != "" || o.TornBytes != 0 || len(o.Latest) != was+1 {
+		s.t.Fatalf("a line of %d bytes cut at %d, and another: damaged %q, %d entries after %d: %v", len(line), cut, o.Damaged, len(o.Latest), was, err)
+	}
+	j.Close()
 }
 
 // noTear leaves the bytes out, for a quick look.

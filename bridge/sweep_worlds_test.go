@@ -3,11 +3,14 @@
 package bridge_test
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -144,6 +147,13 @@ func settings() []*setting {
 			{0, submits("long", trained(500, 4, "", slurmsim.RunsOn))},
 			{80 * time.Second, submits("strict", trained(150, 4, strictIn(8*time.Minute), slurmsim.Saves))},
 		}, shows: preempted("long")},
+		{name: "does not answer", site: small(1, nil), lossy: true, script: []act{
+			{0, submits("long", trained(500, 4, "", slurmsim.Ignores))},
+			{80 * time.Second, submits("strict", trained(150, 4, strictIn(8*time.Minute), slurmsim.Saves))},
+		}, shows: func(s *stage) bool { return s.view("long").Strikes > 0 }},
+		{name: "profile that does not answer", site: small(1, nil), lossy: true, script: []act{
+			{0, submits("wide", func() slurmsim.Submission { w := wide; w.Body.Trap = slurmsim.Ignores; return w }())},
+		}, shows: func(s *stage) bool { return len(s.view("wide").Stays) >= 2 }},
 		{name: "standstill", site: small(1, nil), script: []act{
 			{0, submits("long", trained(500, 4, "", slurmsim.Saves))},
 			{80 * time.Second, submits("strict", trained(150, 4, strictIn(8*time.Minute), slurmsim.Saves))},
@@ -172,22 +182,48 @@ type tally struct {
 	Worlds, Effects, Calls int
 	Points                 int // crashes, and late calls
 	Faults                 int // calls refused or of unknown outcome
+	Disk                   int // appends, syncs and renames that fail, and disks that are broken for a while
 	People                 int
 	Torn                   int      // byte positions
 	Failed                 []string // points
 	Stopped                bool     // at the bound of failures
+
+	found  *atomic.Int64 // failures of all worlds
+	enough func() bool
+}
+
+func (sum *tally) add(p *tally) {
+	sum.Worlds, sum.Effects, sum.Calls, sum.Points = sum.Worlds+p.Worlds, sum.Effects+p.Effects, sum.Calls+p.Calls, sum.Points+p.Points
+	sum.Faults, sum.Disk, sum.People, sum.Torn = sum.Faults+p.Faults, sum.Disk+p.Disk, sum.People+p.People, sum.Torn+p.Torn
+	sum.Failed = append(sum.Failed, p.Failed...)
 }
 
 func TestSweep(t *testing.T) {
 	most, _ := strconv.Atoi(os.Getenv("SWEEP_FAILURES"))
-	sum := &tally{}
-	for _, set := range settings() {
-		sum.sweep(t, set, most)
-		if sum.Stopped = most > 0 && len(sum.Failed) >= most; sum.Stopped {
-			break
+	sum, found := &tally{}, &atomic.Int64{}
+	worlds := settings()
+	if first := os.Getenv("SWEEP_FIRST"); first != "" { // where a mutant shows soonest
+		slices.SortStableFunc(worlds, func(x, y *setting) int { return cmp.Compare(btoi(y.name == first), btoi(x.name == first)) })
+	}
+	parts := make([]*tally, len(worlds))
+	t.Run("in", func(t *testing.T) { // returns when all have ended
+		for i, set := range worlds {
+			t.Run(set.name, func(t *testing.T) {
+				t.Parallel()
+				parts[i] = &tally{enough: func() bool { return most > 0 && found.Load() >= int64(most) }, found: found}
+				if !parts[i].enough() {
+					parts[i].sweep(t, set)
+				}
+			})
+		}
+	})
+	for _, p := range parts {
+		if p != nil { // all, unless -run chose some
+			sum.add(p)
 		}
 	}
-	t.Logf("%d worlds, %d effects (%d calls), %d crash points, %d failed calls, %d interventions, %d torn bytes: %d failures", sum.Worlds, sum.Effects, sum.Calls, sum.Points, sum.Faults,
+	sum.Stopped = most > 0 && len(sum.Failed) >= most
+	t.Logf("%d worlds, %d effects (%d calls), %d crash points, %d failed calls, %d failures of the disk, %d interventions, %d torn bytes: %d failures", sum.Worlds, sum.Effects, sum.Calls, sum.Points, sum.Faults, sum.Disk,
 		sum.People, sum.Torn, len(sum.Failed))
 	if out := os.Getenv("SWEEP_OUT"); out != "" {
 		b, err := json.Marshal(sum)
@@ -200,8 +236,15 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // sweep plays one world in every way.
-func (sum *tally) sweep(t *testing.T, set *setting, most int) {
+func (sum *tally) sweep(t *testing.T, set *setting) {
 	var log []seenEffect
 	ok := sum.one(t, set, way{}, func(s *stage) {
 		log = s.log
@@ -217,7 +260,7 @@ func (sum *tally) sweep(t *testing.T, set *setting, most int) {
 		ways := e.ways
 		if e.job != 0 {
 			sum.Calls++
-			for _, m := range []string{"cancelled", "held by its user", "requeued by its user", "requeued, and running again", "its id is another's",
+			for _, m := range []string{"cancelled", "held by its user", "its hold is taken off", "requeued by its user", "requeued, and running again", "its id is another's",
 				"4 s pass", "a second daemon", "a look without nodes", "a look at half the nodes", "an old look"} {
 				ways = append(ways, way{effect: i + 1, mode: m, cycle: e.cycle, job: e.job})
 			}
@@ -233,10 +276,12 @@ func (sum *tally) sweep(t *testing.T, set *setting, most int) {
 				sum.People++
 			case p.mode == "before" || p.mode == "after" || p.mode == "late":
 				sum.Points++
+			case strings.HasPrefix(p.mode, "disk "):
+				sum.Disk++
 			default:
 				sum.Faults++
 			}
-			if sum.one(t, set, p, nil); most > 0 && len(sum.Failed) >= most {
+			if sum.one(t, set, p, nil); sum.enough() {
 				return
 			}
 		}
@@ -244,9 +289,9 @@ func (sum *tally) sweep(t *testing.T, set *setting, most int) {
 }
 
 func (sum *tally) one(t *testing.T, set *setting, p way, look func(*stage)) bool {
-	name := set.name + "/" + p.String()
+	name := p.String()
 	if p == (way{}) {
-		name = set.name + "/undisturbed"
+		name = "undisturbed"
 	}
 	ok := t.Run(name, func(t *testing.T) {
 		s := newStage(t, set, p)
@@ -256,9 +301,9 @@ func (sum *tally) one(t *testing.T, set *setting, p way, look func(*stage)) bool
 		}
 	})
 	if !ok {
-		sum.Failed = append(sum.Failed, name)
+		sum.Failed = append(sum.Failed, set.name+"/"+name)
+		sum.found.Add(1)
+		fmt.Fprintln(os.Stderr, "FAILS:", sum.Failed[len(sum.Failed)-1]) // the test itself says so when all is over
 	}
 	return ok
 }
-
-var _ = context.Background

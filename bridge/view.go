@@ -81,6 +81,9 @@ type ActionCounts struct {
 	CheckpointsConfirmed   int64 `json:"checkpoints_confirmed"`
 	CheckpointsUnconfirmed int64 `json:"checkpoints_unconfirmed"`
 	CheckpointsFailed      int64 `json:"checkpoints_failed"`
+	// Doubted counts jobs whose reports are not planned with any more, Stalls those that made no iteration while their GPUs were busy.
+	Doubted int64 `json:"doubted"`
+	Stalls  int64 `json:"stalls"`
 	// Suspect counts looks at Slurm that were not to be trusted, a first look after trouble aside.
 	Suspect int64 `json:"suspect_snapshots"`
 }

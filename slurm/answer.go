@@ -93,6 +93,7 @@ func (a *answer) member(key string, value raw) {
 	switch key {
 	case "errors":
 		a.problems = append(a.problems, readProblems(value)...)
+		a.problems = a.problems[:min(len(a.problems), maxProblems)] // the member may come twice
 	case "last_update":
 		a.lastUpdate, a.hasUpdate = readNumberOr(value), true
 	case "meta":
@@ -148,7 +149,8 @@ func readProblems(f raw) []apiError {
 }
 
 // readStatus reads the status list of a signal or requeue, where the truth
-// about each job stands; entries without an error are left out.
+// about each job stands; entries without an error are left out. An error of an
+// unknown shape still counts as one: what a signal did must not be guessed.
 func readStatus(f raw) []apiError {
 	if absent(f) || emptyBox(f) {
 		return nil
@@ -161,7 +163,14 @@ func readStatus(f raw) []apiError {
 	for _, item := range items[:min(len(items), maxProblems)] {
 		r := &record{}
 		e := dig(item, "error")
-		if absent(e) || e[0] != '{' {
+		switch {
+		case absent(item) || item[0] != '{':
+			out = append(out, apiError{Text: oneLine(string(item))})
+			continue
+		case absent(e) || emptyBox(e) || string(e) == `""`:
+			continue
+		case e[0] != '{':
+			out = append(out, apiError{Text: oneLine(string(e))})
 			continue
 		}
 		p := apiError{Code: int(r.integer("", dig(e, "code"))), Description: r.text("", dig(item, "step_id")),
@@ -169,7 +178,7 @@ func readStatus(f raw) []apiError {
 		if p.Text == "" {
 			p.Text = r.text("", dig(e, "string"))
 		}
-		if p.Code != 0 {
+		if p.Code != 0 || len(r.odd) > 0 {
 			out = append(out, p)
 		}
 	}

@@ -2,7 +2,9 @@ package slurm
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -235,6 +237,56 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
+// pieces is a body that is made while it is read.
+type pieces struct {
+	make func(n int) string // "" is the end
+	n    int
+	rest string
+	sent int // bytes that were read
+}
+
+func (r *pieces) Read(p []byte) (int, error) {
+	if r.rest == "" {
+		if r.rest = r.make(r.n); r.rest == "" {
+			return 0, io.EOF
+		}
+		r.n++
+	}
+	n := copy(p, r.rest)
+	r.rest, r.sent = r.rest[n:], r.sent+n
+	return n, nil
+}
+
+// cases 5 and 48: of a list of 100,000 jobs no more is held than the record in hand and a buffer, and numbers beyond 31 bits lose none of them.
+func TestBigListIsStreamed(t *testing.T) {
+	const jobs = 100_000
+	body := &pieces{make: func(n int) string {
+		switch {
+		case n == 0:
+			return `{"jobs":[`
+		case n <= jobs:
+			return strings.Repeat(",", min(n-1, 1)) + fmt.Sprintf(`{"job_id":%d,"priority":4294901758,"user_id":3000000000,"comment":"%0200d"}`, n, n)
+		case n == jobs+1:
+			return `],` + lists + `}`
+		}
+		return ""
+	}}
+	handed, ahead := 0, 0
+	a, err := readAnswer(body, "jobs", func(d raw) {
+		if j, ok := readJob(d); !ok || j.Priority != 4294901758 || j.UID != 3000000000 {
+			t.Fatalf("%+v", j)
+		}
+		handed += len(d) + 1
+		ahead = max(ahead, body.sent-handed)
+	})
+	if err != nil || a.count != jobs {
+		t.Fatal(a.count, err)
+	}
+	if ahead > 64<<10 {
+		t.Errorf("%d bytes were read ahead", ahead)
+	}
+}
+
 func TestNotModified(t *testing.T) {
 	s := newServer(t, map[string]reply{"GET /slurm/v0.0.42/jobs/": {200, `{"jobs":[],` + noAnswer + `,"errors":[]}`}})
 	c, since := pinned(t, s), time.Unix(1795964676, 0).UTC()
@@ -414,8 +466,16 @@ func FuzzReadAnswer(f *testing.F) {
 			n++
 			readJob(d)
 		})
-		if a.count != n || err == nil && n > 0 && !a.listed {
+		if a.count != n || err == nil && n > 0 && !a.listed || len(a.rest) > 16 || len(a.problems) > maxProblems {
 			t.Fatalf("%+v, %d records, %v", a, n, err)
+		}
+		// Of what is JSON the general decoder sees the same list.
+		var want map[string]json.RawMessage
+		if bytes.Count(data, []byte(`"jobs"`)) == 1 && !bytes.ContainsRune(data, '\\') && json.Unmarshal(data, &want) == nil && want["jobs"] != nil {
+			var list []json.RawMessage
+			if bad := json.Unmarshal(want["jobs"], &list); (bad == nil) != (err == nil) || bad == nil && len(list) != n {
+				t.Fatalf("%d records, %v; want %d, %v", n, err, len(list), bad)
+			}
 		}
 		readStatus(a.rest["status"])
 	})

@@ -3,6 +3,7 @@ package slurm
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -286,8 +287,17 @@ func FuzzReadJob(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		j, ok := readJob(data)
-		if ok && (j.ID <= 0 || j.Request.GPUs < 0 || j.Request.Tasks < 0) {
+		if q := j.Request; ok && (j.ID <= 0 || q.GPUs < 0 || q.Tasks < 0 || q.Nodes.Min < 0 || q.Nodes.Max < 0 || j.Restarts < 0 || j.ArrayTask < -1 || j.TimeLimit < 0 ||
+			j.ArrayJobID < 0 || j.HetJobID < 0 || j.AllocGPUs < 0 || !slices.IsSorted(j.Flags) || !slices.IsSorted(j.Odd)) {
 			t.Fatalf("%+v", j)
+		}
+		for _, n := range j.NodeGPUs {
+			if n.Count < 0 || n.Node == "" {
+				t.Fatalf("%+v", j.NodeGPUs)
+			}
+		}
+		if again, _ := readJob(data); ok && !cmp.Equal(j, again) {
+			t.Fatal(cmp.Diff(j, again))
 		}
 		if n, ok := readNode(data); ok && len(n.Odd) > 0 && n.Usable {
 			t.Fatalf("%+v", n)

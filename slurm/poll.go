@@ -158,9 +158,9 @@ func (p *Poller) lookOnce(ctx context.Context, now time.Time, touched []JobID) (
 	return p.readSome(ctx, now, marks, changed)
 }
 
-// readAll reads everything. Where that is slow it first asks for the states, so that whatever changes in between is read again at the next look.
+// readAll reads everything. Where that is slow, or may be, it first asks for the states, so that whatever changes in between is read again at the next look.
 func (p *Poller) readAll(ctx context.Context, now time.Time, marks map[JobID]uint64) (State, error) {
-	if marks == nil && p.took > quickList {
+	if marks == nil && (p.took > quickList || p.full.IsZero()) {
 		states, err := p.JobStates(ctx)
 		if err != nil {
 			return State{}, err

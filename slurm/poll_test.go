@@ -70,9 +70,13 @@ var (
 // A quick list is read at every look; nothing is saved where there is nothing to save.
 func TestPollSmallCluster(t *testing.T) {
 	inLook(t, 20, nil, PollOptions{}, func(t *testing.T, l look) {
-		for range 3 {
+		for i := range 3 {
+			want := list
+			if i == 0 { // nobody knows yet that lists are quick
+				want = both
+			}
 			l.state(t)
-			if d := cmp.Diff(list, l.asked()); d != "" {
+			if d := cmp.Diff(want, l.asked()); d != "" {
 				t.Error(d)
 			}
 			time.Sleep(10 * time.Second)
@@ -83,9 +87,7 @@ func TestPollSmallCluster(t *testing.T) {
 // case 48: full lists come at a tenth of the time they take; between them only what changed is read.
 func TestPollByChanges(t *testing.T) {
 	inLook(t, 40, lists6s, PollOptions{}, func(t *testing.T, l look) {
-		l.state(t) // nobody knows yet that lists are slow
-		l.asked()
-		l.state(t)
+		l.state(t) // the first slow list is enough
 		full := time.Now()
 		if d := cmp.Diff(both, l.asked()); d != "" {
 			t.Error(d)
@@ -132,7 +134,7 @@ func TestPollByChanges(t *testing.T) {
 		if j, _ := find(8); j.Comment == "" {
 			t.Error("what was changed is not seen after a full list")
 		}
-		if d := cmp.Diff(PollCounts{Full: 3, Delta: 6, Records: 2}, l.Counts()); d != "" {
+		if d := cmp.Diff(PollCounts{Full: 2, Delta: 6, Records: 2}, l.Counts()); d != "" {
 			t.Error(d)
 		}
 	})

@@ -290,6 +290,17 @@ func (n Node) TotalGPUs() int {
 	return sum
 }
 
+// UsedGPUs is the number of whole GPUs that the node says are in use.
+func (n Node) UsedGPUs() int {
+	sum := 0
+	for _, g := range n.GPUs {
+		if !g.MIG {
+			sum += g.Used
+		}
+	}
+	return sum
+}
+
 // Partition is one partition. Limits are 0 when there is none.
 type Partition struct {
 	Name    string

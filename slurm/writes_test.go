@@ -191,6 +191,26 @@ func TestSignal(t *testing.T) {
 	}
 }
 
+// case 6: an answer 200 whose status cannot be understood is no success.
+func TestStatusOfAnotherShape(t *testing.T) {
+	for status, want := range map[string]error{
+		`[]`: nil, `null`: nil, `{}`: nil, `[{"error":{"string":"No error","code":0,"message":""},"step_id":"5"}]`: nil,
+		`[{"step_id":"5"}]`: nil, `[{"error":null}]`: nil, `[{"error":{}}]`: nil, `[{"error":""}]`: nil,
+		`[{"error":{"code":2002}}]`: ErrDenied, `[{"error":{"code":{"set":true,"number":2002}}}]`: ErrDenied, `[{"error":{"code":0}},{"error":{"code":2017}}]`: ErrNotFound,
+		`"Access/permission denied"`: ErrUnknownOutcome, `{"error":{"code":2002}}`: ErrUnknownOutcome, `["denied"]`: ErrUnknownOutcome, `[2002]`: ErrUnknownOutcome,
+		`[null]`: ErrUnknownOutcome, `[{"error":"Access/permission denied"}]`: ErrUnknownOutcome, `[{"error":2002}]`: ErrUnknownOutcome, `[{"error":{"code":"denied"}}]`: ErrUnknownOutcome,
+	} {
+		s := newServer(t, map[string]reply{"DELETE /slurm/v0.0.42/job/5": {200, `{"status":` + status + `,"errors":[],` + meta + `}`},
+			"POST /slurm/v0.0.45/jobs/requeue": {200, `{"status":` + status + `,"errors":[],` + meta + `}`}})
+		if err := pinned(t, s).Signal(t.Context(), JobID(5).Ref(), Signal{Name: USR1}); !errors.Is(err, want) {
+			t.Errorf("signal: %s: %v", status, err)
+		}
+		if err := newClient(t, Options{URL: s.URL, Version: "v0.0.45"}).Requeue(t.Context(), JobID(5).Ref()); !errors.Is(err, want) {
+			t.Errorf("requeue: %s: %v", status, err)
+		}
+	}
+}
+
 func TestRequeueREST(t *testing.T) {
 	s := newServer(t, map[string]reply{"POST /slurm/v0.0.45/jobs/requeue": {200, `{"status":[],"errors":[],` + meta + `}`}})
 	c := newClient(t, Options{URL: s.URL, Version: "v0.0.45"})

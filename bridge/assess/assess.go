@@ -380,23 +380,6 @@ func (h History) pools() Pools {
 	return p
 }
 
-// Merge makes one job of rows with the same id (sacct --duplicates: one row a run): submitted with the first, as long as all together.
-func Merge(jobs []trace.Job) []trace.Job {
-	at := map[string]int{}
-	var out []trace.Job
-	for _, j := range jobs {
-		i, again := at[j.ID]
-		if !again {
-			at[j.ID] = len(out)
-			out = append(out, j)
-			continue
-		}
-		out[i].Duration += j.Duration
-		out[i].Iterations += j.Iterations
-	}
-	return out
-}
-
 // Slice picks the part that is simulated: of the runs of n jobs in a row, the one whose load is nearest to the third quartile of all; busy, but not the worst day there
 // was. Submissions are counted from its first.
 func Slice(jobs []trace.Job, n, gpus int) []trace.Job {

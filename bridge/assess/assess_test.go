@@ -220,13 +220,6 @@ func TestSlice(t *testing.T) {
 	}
 }
 
-func TestMerge(t *testing.T) {
-	got := Merge([]trace.Job{{ID: "1", Duration: 5, Iterations: 2}, {ID: "2", Duration: 1}, {ID: "1", Submit: 9, Duration: 7, Iterations: 3}})
-	if d := cmp.Diff([]trace.Job{{ID: "1", Duration: 12, Iterations: 5}, {ID: "2", Duration: 1}}, got); d != "" {
-		t.Error(d)
-	}
-}
-
 func TestFixAndDeadlines(t *testing.T) {
 	rows := map[string]Row{}
 	var jobs []trace.Job
@@ -271,6 +264,20 @@ func TestReadRows(t *testing.T) {
 		"1": {ID: "1", User: "ann", Name: "train", Partition: "gpu", State: "COMPLETED", Nodes: 2, Where: []string{"n1", "n2"}, Elapsed: time.Minute, Wish: true, Saves: true},
 		"2": {ID: "2", User: "ann", Name: "x", Partition: "gpu", State: "CANCELLED", Nodes: 1},
 		"3": {ID: "3", User: "ann", Name: "y", Partition: "gpu", State: "COMPLETED", Nodes: 1, Where: []string{"n1"}, Elapsed: 9 * time.Second, Restarts: 1, Wish: true, Rigid: true},
+	}
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Error(d, err)
+	}
+	// cases 10, 11 and 50: a number that was given twice, names with sacct's separator, rows that are cut.
+	const odd = "JobID|User|JobName|Submit|State|ElapsedRaw|Comment\n" +
+		"1|old|a|2017-01-02T03:04:05|COMPLETED|9|\n1|ann|b|2026-11-30T08:00:00|COMPLETED|60|\n" +
+		"2|ann|x|y|2026-11-30T08:00:00|COMPLETED|60|\n3|ann|z|2026-11-30T08:00:00|COMPLETED|60|p|q unisched:ckpt=USR1\n4|ann|cut\n"
+	got, err = ReadRows(strings.NewReader(odd))
+	want = map[string]Row{
+		"1":   {ID: "1", User: "old", Name: "a", State: "COMPLETED", Elapsed: 9 * time.Second},
+		"1#2": {ID: "1#2", User: "ann", Name: "b", State: "COMPLETED", Elapsed: time.Minute},
+		"2":   {ID: "2", User: "ann", Name: "x|y", State: "COMPLETED", Elapsed: time.Minute},
+		"3":   {ID: "3", User: "ann", Name: "z", State: "COMPLETED", Elapsed: time.Minute, Wish: true, Saves: true},
 	}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Error(d, err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"unisched/bridge/sim/trace"
 	"unisched/slurm/comment"
 	"unisched/slurm/hostlist"
 )
@@ -42,22 +43,34 @@ func ReadRows(r io.Reader) (map[string]Row, error) {
 		return nil, errors.Join(in.Err(), errors.New("sacct: an empty file"))
 	}
 	col := map[string]int{}
-	for i, name := range strings.Split(strings.TrimPrefix(strings.TrimRight(in.Text(), "\r"), "\ufeff"), "|") {
+	columns := strings.Split(strings.TrimPrefix(strings.TrimRight(in.Text(), "\r"), "\ufeff"), "|")
+	for i, name := range columns {
 		if _, twice := col[name]; !twice {
 			col[name] = i
 		}
 	}
 	out := map[string]Row{}
+	var keys trace.SacctKeys
 	for in.Scan() {
 		f := strings.Split(strings.TrimRight(in.Text(), "\r"), "|")
+		for i := range f {
+			f[i] = strings.TrimSpace(f[i])
+		}
+		f, ok := trace.SacctRow(col, len(columns), f)
+		if !ok {
+			continue
+		}
 		get := func(name string) string {
-			if i, ok := col[name]; ok && i < len(f) {
-				return strings.TrimSpace(f[i])
+			if i, ok := col[name]; ok {
+				return f[i]
 			}
 			return ""
 		}
 		id := get("JobID")
-		if id == "" || strings.ContainsAny(id, ".+") {
+		if trace.SacctPart(id) {
+			continue
+		}
+		if id = keys.Of(id, get("User")); id == "" {
 			continue
 		}
 		if len(out) >= maxRows {

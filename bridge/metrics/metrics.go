@@ -33,10 +33,10 @@ type Metrics struct {
 	leases, profileWait, gap, margin, objective, planJobs     prometheus.Gauge
 	slurmUp, suspect, paused, stopped, leader, journal, token prometheus.Gauge
 
-	rounds, solves, actions, checkpoints, ended, slo, reports, rest, notices         *prometheus.CounterVec
-	cycles, cycleFailures, suspects, badPlans, preemptions, lost, jumps, logsDropped prometheus.Counter
-	cycleSeconds, solveSeconds, profileWaits, prediction, forecast                   prometheus.Histogram
-	restSeconds                                                                      *prometheus.HistogramVec
+	rounds, solves, actions, checkpoints, ended, slo, reports, rest, notices                          *prometheus.CounterVec
+	cycles, cycleFailures, suspects, badPlans, preemptions, lost, jumps, doubted, stalls, logsDropped prometheus.Counter
+	cycleSeconds, solveSeconds, profileWaits, prediction, forecast                                    prometheus.Histogram
+	restSeconds                                                                                       *prometheus.HistogramVec
 
 	last counted
 }
@@ -46,9 +46,9 @@ type ages struct{ plan, seen, cycle instant }
 
 // counted is what a counter of the daemon's stood at when it was last looked at.
 type counted struct {
-	plan                                                         string
-	bad, preempted, lost, jumps, suspect, confirmed, unconfirmed int64
-	failed, taken, refused, full, resyncs                        int64
+	plan                                                                          string
+	bad, preempted, lost, jumps, doubted, stalls, suspect, confirmed, unconfirmed int64
+	failed, taken, refused, full, resyncs                                         int64
 }
 
 // New makes the registry. clock is the wall clock against which ages are shown, version the daemon's own.
@@ -173,6 +173,8 @@ func (m *Metrics) totals(a bridge.ActionCounts) {
 	rise(m.preemptions, a.Preemptions, &l.preempted)
 	rise(m.lost, a.Lost, &l.lost)
 	rise(m.jumps, a.Jumps, &l.jumps)
+	rise(m.doubted, a.Doubted, &l.doubted)
+	rise(m.stalls, a.Stalls, &l.stalls)
 	rise(m.suspects, a.Suspect, &l.suspect)
 	rise(m.checkpoints.WithLabelValues("confirmed"), a.CheckpointsConfirmed, &l.confirmed)
 	rise(m.checkpoints.WithLabelValues("unconfirmed"), a.CheckpointsUnconfirmed, &l.unconfirmed)

@@ -64,8 +64,8 @@ func TestRulesUseWhatIsExported(t *testing.T) {
 	for _, a := range alerts {
 		fires := regexp.MustCompile(`alertname: ` + a[1] + `\n\s+exp_alerts:\n`).MatchString(tests)
 		quiet := strings.Contains(tests, "alertname: "+a[1]+", exp_alerts: []")
-		if !fires || !quiet || !strings.Contains(docs, "### "+a[1]+"\n") {
-			t.Errorf("%s: seen to fire %v, seen quiet %v, or not in docs/metrics.md", a[1], fires, quiet)
+		if !fires || !quiet || !strings.Contains(docs, "### "+a[1]+"\n") || !strings.Contains(docs, "\n| "+a[1]+" | ") {
+			t.Errorf("%s: seen to fire %v, seen quiet %v, or docs/metrics.md lacks what to do, or why its threshold is where it is", a[1], fires, quiet)
 		}
 	}
 }

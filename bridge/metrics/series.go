@@ -111,6 +111,8 @@ func (m *Metrics) counters() {
 	m.preemptions = m.counter("preemptions_total", "Runs that ended because they were asked to leave, profile runs aside.")
 	m.lost = m.counter("preempted_lost_total", "Jobs that were asked to leave and did not come back.")
 	m.jumps = m.counter("prediction_jumps_total", "Estimates that left the 80 % interval of the same job's forecast before.")
+	m.doubted = m.counter("progress_doubted_total", "Jobs whose reports of progress do not hold against what was seen of them.")
+	m.stalls = m.counter("stalls_total", "Runs that made no iteration for two units while their GPUs were busy.")
 	m.logsDropped = m.counter("log_lines_dropped_total", "Log lines that nobody read in time.")
 }
 

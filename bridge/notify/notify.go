@@ -32,11 +32,13 @@ const (
 	DeadlineMissed        Kind = "deadline-missed"
 	Preempted             Kind = "preempted"
 	CheckpointUnconfirmed Kind = "checkpoint-unconfirmed"
+	PutBack               Kind = "put-back" // it ended through our doing, and its user may want to change something
+	Stalled               Kind = "stalled"
 	PreemptionStopped     Kind = "preemption-stopped"
 )
 
 // Kinds are all kinds.
-var Kinds = []Kind{DeadlineAtRisk, DeadlineMissed, Preempted, CheckpointUnconfirmed, PreemptionStopped}
+var Kinds = []Kind{DeadlineAtRisk, DeadlineMissed, Preempted, CheckpointUnconfirmed, PutBack, Stalled, PreemptionStopped}
 
 // Notice is one message, as the command's standard input and the webhook's body have it (JSON).
 type Notice struct {
@@ -259,6 +261,10 @@ func Of(v *bridge.View, c news.Change) []Notice {
 	add(c.Missed, DeadlineMissed, "it has missed its last deadline")
 	add(c.Preempted > 0, Preempted, "it was preempted and is back in the queue; iteration %d is saved", j.SavedIter)
 	add(c.Unconfirmed > 0, CheckpointUnconfirmed, "it was asked for a checkpoint and did not confirm one (%d of its signals so far)", j.Strikes)
+	for _, e := range c.Events {
+		add(e.What == "rerun", PutBack, "it ended and is put back into the queue: %s", e.Text)
+		add(e.What == "stalled", Stalled, "%s", e.Text)
+	}
 	return out
 }
 

@@ -329,12 +329,15 @@ func TestOf(t *testing.T) {
 		Tiers: []planner.Tier{{At: noon.Add(time.Hour)}}, Laxity: -90 * time.Second, Forecast: noon.Add(2 * time.Hour)}
 	base := Notice{At: noon, Cluster: "hpc", Job: 12, Ref: "12", Run: 1, Name: "n", User: "u", Account: "a", Class: "strict", Deadline: noon.Add(time.Hour), Finish: noon.Add(2 * time.Hour)}
 	with := func(k Kind, text string) Notice { n := base; n.Kind, n.Text = k, text; return n }
-	got := Of(v, news.Change{Job: j, AtRisk: true, Missed: true, Preempted: 1, Unconfirmed: 1})
+	got := Of(v, news.Change{Job: j, AtRisk: true, Missed: true, Preempted: 1, Unconfirmed: 1,
+		Events: []bridge.Event{{What: "rerun", Text: "exit 99"}, {What: "start"}, {What: "stalled", Text: "no iteration"}}})
 	want := []Notice{
 		with(DeadlineAtRisk, "job 12: it is expected to miss its deadline, by about 1m30s (no-slack)"),
 		with(DeadlineMissed, "job 12: it has missed its last deadline"),
 		with(Preempted, "job 12: it was preempted and is back in the queue; iteration 70 is saved"),
 		with(CheckpointUnconfirmed, "job 12: it was asked for a checkpoint and did not confirm one (2 of its signals so far)"),
+		with(PutBack, "job 12: it ended and is put back into the queue: exit 99"),
+		with(Stalled, "job 12: no iteration"),
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

@@ -101,6 +101,8 @@ func planning() board {
 				{"histogram_quantile(0.9, sum by (le) (rate(unisched_prediction_ratio_bucket[6h])))", "90 %"}}},
 			one("Error of forecasts, mean", "percentunit", "rate(unisched_forecast_error_sum[6h]) / rate(unisched_forecast_error_count[6h])", "error"),
 			one("Jumps of estimates within an hour", "none", "increase(unisched_prediction_jumps_total[1h])", "jumps"),
+			{title: "Reports against what was seen, within an hour", unit: "none", about: "Doubted: claims that do not hold. Stalls: no iteration while the GPUs were busy.", queries: []query{
+				{"increase(unisched_progress_doubted_total[1h])", "doubted"}, {"increase(unisched_stalls_total[1h])", "stalls"}}},
 		}},
 		{"Rounds", []panel{
 			stacked(one("Where plans came from, by hour", "none", "increase(unisched_rounds_total[1h])", "{{source}}")),

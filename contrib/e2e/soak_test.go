@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,12 +17,12 @@ import (
 // faultEvery is the pace of the faults; one may still be mended when the next comes.
 const faultEvery = 20 * time.Second
 
-// soakJobs is how many jobs a soak submits, over the first three quarters of its time.
+// soakJobs is how many jobs a soak submits, over nine tenths of its time: many are alive at the release.
 const soakJobs = 40
 
 // TestSoak runs a busy cluster for UNISCHED_SOAK (30m) with a fault every 20 s, then takes the daemon's hand off everything and lets plain Slurm
-// finish. Every job must end as it should, none may have lost an iteration that it had saved, and a minute after the release nothing may be left of
-// the daemon's doing. UNISCHED_SOAK_SEED chooses another course.
+// finish. Every job must end as it should, with the weights of an undisturbed training; none may have lost an iteration that it had saved, nor any to
+// being asked to leave; and a minute after the release nothing may be left of the daemon's doing. UNISCHED_SOAK_SEED chooses another course.
 func TestSoak(t *testing.T) {
 	text := os.Getenv("UNISCHED_SOAK")
 	if text == "" {
@@ -32,13 +31,12 @@ func TestSoak(t *testing.T) {
 	length := must(time.ParseDuration(text))(t)
 	seed, _ := strconv.ParseUint(os.Getenv("UNISCHED_SOAK_SEED"), 10, 64) // 0 is a seed as well
 	l := up(t, lab.Options{Nodes: 3})
-	s := &soak{t: t, l: l, rng: rand.New(rand.NewPCG(seed, 1)), jobs: map[int]*soaked{}, counts: map[string]int{}}
+	s := &soak{t: t, l: l, began: time.Now(), rng: rand.New(rand.NewPCG(seed, 1)), jobs: map[int]*soaked{}, counts: map[string]int{}}
 
-	began := time.Now()
-	nextFault, submitted := began.Add(faultEvery), 0
-	for now := began; now.Sub(began) < length; now = time.Now() {
+	nextFault, submitted := s.began.Add(faultEvery), 0
+	for now := s.began; now.Sub(s.began) < length; now = time.Now() {
 		s.mend(now)
-		if due := int(float64(soakJobs) * min(1, float64(now.Sub(began))/(0.75*float64(length)))); submitted <= due && submitted < soakJobs && len(s.broken) == 0 {
+		if due := int(float64(soakJobs) * min(1, float64(now.Sub(s.began))/(0.9*float64(length)))); submitted <= due && submitted < soakJobs && len(s.broken) == 0 {
 			s.submit()
 			submitted++
 		}
@@ -53,46 +51,88 @@ func TestSoak(t *testing.T) {
 		s.submit()
 	}
 	s.pause(5 * time.Second) // until the daemon has seen the last ones: it takes up what comes after a release
-	preempted := s.preemptions()
+	views, before := s.views(), must(l.LeftoversBut(s.nice()))(t)
 
 	out, code, err := l.Unisched(t.Context(), "release", "--all")
 	if err != nil || code != 0 {
 		t.Errorf("release --all: exit %d, %v: %s", code, err, out)
 	}
+	if len(before) == 0 {
+		t.Error("nothing of the daemon's doing was to be seen in Slurm before the release: what it undoes was not tested")
+	}
 	released := time.Now()
 	check(t, l.WaitFor(within(t, time.Minute), "nothing left behind after release --all", func() (bool, string, error) {
-		left, err := l.Leftovers()
+		left, err := s.left()
 		return len(left) == 0, strings.Join(left, "\n"), err
 	}))
 	clean := time.Since(released)
-	s.finish()
-	t.Logf("SOAK Slurm %s, %v, %d jobs: faults %v; %d preemptions, %d restarts; clean %.0f s after the release; ends %v",
-		os.Getenv("UNISCHED_E2E"), length, soakJobs, sorted(s.counts), preempted, s.restarts, clean.Seconds(), sorted(s.ends))
+	v := s.judge(views)
+	if left := must(s.left())(t); len(left) > 0 {
+		t.Errorf("left behind in Slurm:\n%s", strings.Join(left, "\n"))
+	}
+	preempted, most := 0, 0
+	for _, v := range views {
+		preempted, most = preempted+v.Preemptions, max(most, v.Preemptions)
+	}
+	for _, kind := range faults {
+		if s.counts[kind] == 0 {
+			t.Errorf("no fault of the kind %q in %v", kind, length)
+		}
+	}
+	t.Logf("SOAK Slurm %s, seed %d, %v, %d jobs: faults %s; %d preemptions (%d of one job); %s; %d marks on living jobs before the release, clean %.0f s after it",
+		os.Getenv("UNISCHED_E2E"), seed, length, soakJobs, sorted(s.counts), preempted, most, v, len(before), clean.Seconds())
 }
 
 // soaked is a job of the soak.
 type soaked struct {
 	user      string
+	iters     int
+	ours      bool // names UniSched
 	cancelled bool
+	nice      int64 // its user's own
 }
 
-// soak is a run of it: what is broken at the moment and how to mend it, and what became of the jobs.
+// soak is a run of it: what is broken at the moment and how to mend it, and which faults are still to come in this turn.
 type soak struct {
-	t        *testing.T
-	l        *lab.Lab
-	rng      *rand.Rand
-	jobs     map[int]*soaked
-	order    []int // job ids as submitted
-	broken   []mending
-	counts   map[string]int
-	ends     map[string]int
-	restarts int
+	t      *testing.T
+	l      *lab.Lab
+	began  time.Time
+	rng    *rand.Rand
+	jobs   map[int]*soaked
+	order  []int // job ids as submitted
+	broken []mending
+	turn   []string
+	counts map[string]int
 }
 
 type mending struct {
 	at  time.Time
 	do  func() error
 	how string
+}
+
+// say writes a line of the course.
+func (s *soak) say(format string, args ...any) {
+	s.t.Helper()
+	s.t.Logf("%6.1f s "+format, append([]any{time.Since(s.began).Seconds()}, args...)...)
+}
+
+func (s *soak) nice() map[int]int64 {
+	own := map[int]int64{}
+	for id, j := range s.jobs {
+		own[id] = j.nice
+	}
+	return own
+}
+
+// left is what is left of the daemon's doing. A delay of a plain job is Slurm's own: two minutes after a failure of its node.
+func (s *soak) left() ([]string, error) {
+	all, err := s.l.LeftoversBut(s.nice())
+	return slices.DeleteFunc(all, func(line string) bool {
+		var id int
+		_, err := fmt.Sscanf(line, "job %d ", &id)
+		return err == nil && s.jobs[id] != nil && !s.jobs[id].ours && strings.Contains(line, "delayed until")
+	}), err
 }
 
 func (s *soak) pause(d time.Duration) {
@@ -127,7 +167,8 @@ func (s *soak) submit() {
 	}
 	j := lab.Digits(wish, asked, append(training(iters), "--ckpt-every", "5")...)
 	id := submit(s.t, s.l, user, j)
-	s.jobs[id] = &soaked{user: user}
+	s.say("job %d of %s: %d iterations, %s %s", id, user, iters, strings.Join(asked, " "), wish)
+	s.jobs[id] = &soaked{user: user, iters: iters, ours: wish != ""}
 	s.order = append(s.order, id)
 	// A slurmctld that is killed forgets jobs younger than about 5 s.
 	s.broken = append(s.broken, mending{time.Now().Add(7 * time.Second), func() error { return nil }, ""})
@@ -160,29 +201,53 @@ func (s *soak) mendAll() {
 func (s *soak) breaking(now time.Time, name string, breakIt, mendIt func() error, least, most time.Duration) {
 	s.t.Helper()
 	s.counts[name]++
+	s.say("%s", name)
 	if err := breakIt(); err != nil {
 		s.t.Errorf("soak: %s: %v", name, err)
 	}
 	s.broken = append(s.broken, mending{now.Add(least + time.Duration(s.rng.Int64N(int64(most-least)))), mendIt, "after " + name})
 }
 
-// fault draws one of the faults. While something is still broken only the daemon is killed, since a user's command needs a working slurmctld.
+// faults are all kinds. A turn goes through them in a random order, through some twice.
+var faults = []string{"daemon killed", "slurmctld killed", "slurmrestd away", "token expired", "node down", "job cancelled", "job held", "job modified"}
+
+// fault draws one of the faults. While something is still broken only the daemon is killed, since a user's command needs a working slurmctld. What has
+// nobody to happen to is drawn again in the next turn.
 func (s *soak) fault(now time.Time) {
+	s.t.Helper()
+	if len(s.broken) == 0 && !s.l.Alive() {
+		s.t.Fatal("the daemon has ended by itself")
+	}
+	if len(s.broken) > 0 && s.l.Alive() {
+		s.inject(now, faults[0])
+		return
+	}
+	for range 2 * len(faults) {
+		if len(s.turn) == 0 {
+			s.turn = append(slices.Clone(faults), faults[0], "node down")
+			s.rng.Shuffle(len(s.turn), func(i, j int) { s.turn[i], s.turn[j] = s.turn[j], s.turn[i] })
+		}
+		kind := s.turn[0]
+		s.turn = s.turn[1:]
+		if s.inject(now, kind) {
+			return
+		}
+	}
+	s.counts["nothing to do"]++
+}
+
+// inject does one fault. It returns false when there is nobody whom it could happen to.
+func (s *soak) inject(now time.Time, kind string) bool {
 	s.t.Helper()
 	l := s.l
 	service := func(verb, name string) func() error { return func() error { return l.Service(verb, name) } }
 	as := func(user string, argv ...string) func() error {
 		return func() error { _, err := l.Exec(user, argv...); return err }
 	}
-	kinds := []string{"daemon killed", "daemon killed", "slurmctld killed", "slurmrestd away", "token expired", "node down", "job cancelled", "job held", "job modified"}
-	kind := kinds[s.rng.IntN(len(kinds))]
-	if len(s.broken) > 0 && l.Alive() {
-		kind = kinds[0]
-	}
 	switch kind {
 	case "daemon killed":
 		if !l.Alive() {
-			return
+			return false
 		}
 		s.breaking(now, kind, l.KillDaemon, func() error { return l.StartDaemon(s.t.Context()) }, time.Second, 8*time.Second)
 	case "slurmctld killed":
@@ -201,12 +266,13 @@ func (s *soak) fault(now time.Time) {
 			return err
 		}, 3*time.Second, 15*time.Second)
 	default:
-		s.meddle(now, kind)
+		return s.meddle(now, kind)
 	}
+	return true
 }
 
-// meddle is what users do with their own jobs.
-func (s *soak) meddle(now time.Time, kind string) {
+// meddle is what users do with their own jobs. It returns false when there is no job to do it to.
+func (s *soak) meddle(now time.Time, kind string) bool {
 	s.t.Helper()
 	queue := must(s.l.Squeue())(s.t)
 	s.rng.Shuffle(len(queue), func(i, j int) { queue[i], queue[j] = queue[j], queue[i] })
@@ -221,94 +287,34 @@ func (s *soak) meddle(now time.Time, kind string) {
 		case kind == "job cancelled" && s.counts[kind] < soakJobs/8:
 			j.cancelled = true
 			s.counts[kind]++
+			s.say("%s: %s, %s", kind, id, q.State)
 			check(s.t, command("scancel", id))
-			return
+			return true
 		case kind == "job held" && q.State == "PENDING":
 			s.breaking(now, kind, func() error { return command("scontrol", "hold", id) }, func() error {
-				// It may have ended or started meanwhile: then there is nothing to let go.
-				if now, err := s.l.Squeue(); err != nil || !slices.ContainsFunc(now, func(x lab.Queued) bool { return x.ID == q.ID && x.State == "PENDING" }) {
+				// It may have started before the hold came, and would come back held. Of one that has ended there is nothing to let go, and a running one
+				// may be held by the daemon, which its user cannot undo.
+				queue, err := s.l.Squeue()
+				at := slices.IndexFunc(queue, func(x lab.Queued) bool { return x.ID == q.ID })
+				if err != nil || at < 0 {
 					return err
 				}
-				return command("scontrol", "release", id)
+				if err := command("scontrol", "release", id); err != nil && queue[at].State == "PENDING" {
+					return err
+				}
+				return nil
 			}, 3*time.Second, 15*time.Second)
-			return
+			return true
 		case kind == "job modified" && q.State == "PENDING":
-			s.counts[kind]++
-			check(s.t, command("scontrol", "update", "jobid="+id, []string{"timelimit=19", "nice=50", "name=renamed"}[s.rng.IntN(3)]))
-			return
-		}
-	}
-}
-
-func (s *soak) preemptions() int {
-	s.t.Helper()
-	n := 0
-	for _, v := range must(s.l.Jobs(within(s.t, time.Minute)))(s.t) {
-		n += v.Preemptions
-	}
-	return n
-}
-
-var startOrSave = regexp.MustCompile(`(?m)^(start|checkpoint|end) iter=(\d+)`)
-
-// finish waits for the end of every job and judges it by accounting and by what it printed itself.
-func (s *soak) finish() {
-	s.t.Helper()
-	s.ends = map[string]int{}
-	for _, id := range s.order {
-		j := s.jobs[id]
-		var end lab.Accounted
-		err := s.l.WaitFor(within(s.t, 15*time.Minute), "job "+itoa(id)+" to end", func() (bool, string, error) {
-			var err error
-			end, err = s.l.Sacct(id)
-			return !end.End.IsZero() && !slices.Contains([]string{"PENDING", "RUNNING", "REQUEUED", "RESIZING", "SUSPENDED"}, end.State), end.State, err
-		})
-		if err != nil {
-			s.t.Error(err)
-			continue
-		}
-		state, _, _ := strings.Cut(end.State, " ")
-		s.ends[state]++
-		if want := map[bool]string{true: "CANCELLED", false: "COMPLETED"}[j.cancelled]; state != want && !(j.cancelled && state == "COMPLETED") {
-			out, _ := s.l.Output(j.user, id)
-			s.t.Errorf("job %d of %s ended %s (exit %d), want %s:\n%s", id, j.user, end.State, end.Exit, want, tail(out, 30))
-		}
-		out, err := s.l.Output(j.user, id)
-		if err != nil && !(j.cancelled && os.IsNotExist(err)) {
-			s.t.Error(err)
-		}
-		saved, ended := 0, false
-		for i, m := range startOrSave.FindAllStringSubmatch(out, -1) {
-			n, _ := strconv.Atoi(m[2])
-			switch m[1] {
-			case "checkpoint":
-				saved = n
-			case "start":
-				if i > 0 {
-					s.restarts++
-				}
-				if n < saved {
-					s.t.Errorf("job %d began again at iteration %d, it had saved %d:\n%s", id, n, saved, tail(out, 40))
-				}
-			case "end":
-				ended = true
+			what := []string{"timelimit=19", "nice=50", "name=renamed"}[s.rng.IntN(3)]
+			if what == "nice=50" {
+				j.nice = 50
 			}
+			s.counts[kind]++
+			s.say("%s: %s, %s", kind, id, what)
+			check(s.t, command("scontrol", "update", "jobid="+id, what))
+			return true
 		}
-		if state == "COMPLETED" && !ended {
-			s.t.Errorf("job %d is COMPLETED and did not finish its training:\n%s", id, tail(out, 40))
-		}
 	}
-	if left := must(s.l.Leftovers())(s.t); len(left) > 0 {
-		s.t.Errorf("left behind in Slurm:\n%s", strings.Join(left, "\n"))
-	}
-}
-
-// sorted prints counts in a fixed order.
-func sorted(counts map[string]int) string {
-	var all []string
-	for k, n := range counts {
-		all = append(all, fmt.Sprintf("%s %d", k, n))
-	}
-	slices.Sort(all)
-	return strings.Join(all, ", ")
+	return false
 }

@@ -56,6 +56,13 @@ func TestTorch(t *testing.T) {
 		id := submit(t, l, "alice", torch(script+".sbatch", wish, iters, "0.1"))
 		jobs[script], reach[id] = id, 20
 	}
+	t.Cleanup(func() {
+		for script, id := range jobs {
+			if out, err := os.ReadFile(printed(l, "alice", script, id)); t.Failed() {
+				t.Logf("what %s printed (%v):\n%s", script, err, tail(string(out), 200))
+			}
+		}
+	})
 	for range 2 {
 		for id, iter := range reach {
 			waitIter(t, l, id, iter, 2*time.Minute)
@@ -69,23 +76,33 @@ func TestTorch(t *testing.T) {
 	undisturbed := submit(t, l, "carol", torch("ddp-srun.sbatch", "", iters, "0"))
 	want := loss(t, l, "carol", "ddp-srun", undisturbed)
 	for script, id := range jobs {
-		v := waitPhase(t, l, id, 4*time.Minute, bridge.Completed)
+		v := waitPhase(t, l, id, 4*time.Minute, bridge.Completed, bridge.Failed, bridge.Cancelled)
+		if v.Phase != bridge.Completed {
+			t.Fatalf("%s ended %s: %s\n%s", script, v.Phase, v.Exit, events(v))
+		}
 		lostNothing(t, v)
 		if len(v.Returns) < 2 {
 			t.Errorf("%s returned %d times, want 2: %v", script, len(v.Returns), v.Returns)
 		}
-		if got := loss(t, l, "alice", script, id); math.Abs(got-want) > 1e-5 {
+		got := loss(t, l, "alice", script, id)
+		if math.Abs(got-want) > 1e-5 {
 			t.Errorf("%s ended with a loss of %v, undisturbed it is %v", script, got, want)
 		}
+		t.Logf("TORCH Slurm %s, %s: %d preemptions, returns %v, loss %v, undisturbed %v", os.Getenv("UNISCHED_E2E"), script, v.Preemptions, v.Returns, got, want)
 	}
 	noLeftovers(t, l)
+}
+
+// printed is the file with what a job printed.
+func printed(l *lab.Lab, user, script string, id int) string {
+	return filepath.Join(l.Slurm.Root, "home", user, fmt.Sprintf("%s-%d.out", script, id))
 }
 
 // loss waits for the end of a training and reads its last line.
 func loss(t *testing.T, l *lab.Lab, user, script string, id int) float64 {
 	t.Helper()
 	end := regexp.MustCompile(`(?m)^end iter=\d+ loss=(\S+)$`)
-	path := filepath.Join(l.Slurm.Root, "home", user, fmt.Sprintf("%s-%d.out", script, id))
+	path := printed(l, user, script, id)
 	var out []byte
 	for deadline := within(t, 3*time.Minute); ; {
 		out, _ = os.ReadFile(path) // absent until it starts

@@ -111,3 +111,19 @@ func TestKillWithoutDaemon(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestLeftovers(t *testing.T) {
+	queue := []Queued{
+		{ID: 1, State: "RUNNING", Priority: 10, Nice: -1000},
+		{ID: 2, State: "PENDING", Priority: 10, Nice: 50, Required: "n1"},
+		{ID: 3, State: "PENDING", Reason: "JobHeldAdmin"},
+		{ID: 4, State: "RUNNING", Priority: 10, Required: "n2"}, // of no consequence before it is back in the queue
+	}
+	held, pinned, nice1 := "job 3 (PENDING): held (JobHeldAdmin)", "job 2 (PENDING): pinned to n1", "job 1 (RUNNING): nice -1000"
+	if d := cmp.Diff([]string{nice1, pinned, "job 2 (PENDING): nice 50", held}, leftovers(queue, nil)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{nice1, pinned, held, "job 4 (RUNNING): nice 0"}, leftovers(queue, map[int]int64{2: 50, 4: 7})); d != "" {
+		t.Error("with nice values of their users:", d)
+	}
+}

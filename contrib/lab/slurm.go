@@ -64,7 +64,7 @@ func localTime(s string) time.Time {
 	return t
 }
 
-// Accounted is a job as accounting knows it: its last run.
+// Accounted is a run of a job as accounting knows it.
 type Accounted struct {
 	ID         int
 	State      string // COMPLETED, FAILED, CANCELLED by 1001, PENDING, ...
@@ -77,12 +77,34 @@ type Accounted struct {
 
 // Sacct asks accounting for one job. Accounting hears of changes a little after the controller.
 func (l *Lab) Sacct(id int) (Accounted, error) {
-	out, err := l.Exec("root", "env", "SLURM_TIME_FORMAT=%s", "sacct", "-X", "-n", "-P", "-j", strconv.Itoa(id),
-		"-o", "JobIDRaw,State,Submit,Start,End,ExitCode,NodeList,AllocTRES")
+	out, err := l.sacct(id)
 	if err != nil {
 		return Accounted{}, err
 	}
 	return parseAccount(out)
+}
+
+// Runs asks accounting for every run of one job, oldest first: those that went back to the queue and the last one.
+func (l *Lab) Runs(id int) ([]Accounted, error) {
+	out, err := l.sacct(id, "--duplicates")
+	if err != nil {
+		return nil, err
+	}
+	var runs []Accounted
+	for line := range strings.Lines(out) {
+		run, err := parseAccount(line)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
+}
+
+func (l *Lab) sacct(id int, more ...string) (string, error) {
+	argv := []string{"env", "SLURM_TIME_FORMAT=%s", "sacct", "-X", "-n", "-P", "-j", strconv.Itoa(id),
+		"-o", "JobIDRaw,State,Submit,Start,End,ExitCode,NodeList,AllocTRES"}
+	return l.Exec("root", append(argv, more...)...)
 }
 
 func parseAccount(out string) (Accounted, error) {
@@ -121,6 +143,19 @@ func (l *Lab) Leftovers() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return leftovers(jobs, nil), nil
+}
+
+// LeftoversBut is Leftovers where users gave their jobs a nice value of their own, by job id: any other one is left over.
+func (l *Lab) LeftoversBut(nice map[int]int64) ([]string, error) {
+	jobs, err := l.Squeue()
+	if err != nil {
+		return nil, err
+	}
+	return leftovers(jobs, nice), nil
+}
+
+func leftovers(jobs []Queued, nice map[int]int64) []string {
 	var found []string
 	for _, j := range jobs {
 		add := func(bad bool, format string, args ...any) {
@@ -131,7 +166,7 @@ func (l *Lab) Leftovers() ([]string, error) {
 		add(strings.HasPrefix(j.Reason, "JobHeld") || j.State == "PENDING" && j.Priority == 0, "held (%s)", j.Reason)
 		add(j.State == "PENDING" && j.Begin.After(time.Now()), "delayed until %s", j.Begin.Format(time.TimeOnly))
 		add(j.State == "PENDING" && j.Required != "", "pinned to %s", j.Required)
-		add(j.Nice != 0, "nice %d", j.Nice)
+		add(j.Nice != nice[j.ID], "nice %d", j.Nice)
 	}
-	return found, nil
+	return found
 }

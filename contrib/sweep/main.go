@@ -18,20 +18,24 @@ import (
 
 // tally is what the sweep's test writes.
 type tally struct {
-	Worlds, Effects, Calls, Points, Faults, People, Torn int
-	Failed                                               []string
-	Stopped                                              bool
+	Worlds, Effects, Calls, Points, Faults, Disk, People, Torn int
+	Failed                                                     []string
+	Stopped                                                    bool
 }
 
 func main() {
-	most := flag.Int("failures", 20, "failures after which the sweep of a mutant stops")
+	most := flag.Int("failures", 5, "failures after which the sweep of a mutant stops")
 	only := flag.String("only", "", "run only the mutants whose name contains this, and not the product")
+	flag.StringVar(&logs, "log", "", "folder for what the test prints, in one file for the product and one for each mutant")
 	flag.Parse()
 	if err := run(*most, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "sweep:", err)
 		os.Exit(1)
 	}
 }
+
+// logs is a folder, or "".
+var logs string
 
 func run(most int, only string) error {
 	dir, err := os.MkdirTemp("", "sweep")
@@ -43,12 +47,12 @@ func run(most int, only string) error {
 	var product tally
 	if only == "" {
 		var log string
-		if product, log, err = sweep(dir, nil, 0); err != nil {
+		if product, log, err = sweep(dir, mutant{}, 0); err != nil {
 			return fmt.Errorf("%w\n%s", err, log)
 		}
 		fmt.Printf("%d worlds, %d effects, %d of them calls to Slurm\n", product.Worlds, product.Effects, product.Calls)
-		fmt.Printf("%d crash points, %d failed calls, %d interventions between a look and a call, appends cut at %d bytes: %d failures (%v)\n", product.Points,
-			product.Faults, product.People, product.Torn, len(product.Failed), time.Since(began).Round(time.Second))
+		fmt.Printf("%d crash points, %d failed calls, %d failures of the disk, %d interventions between a look and a call, appends cut at %d bytes: %d failures (%v)\n", product.Points,
+			product.Faults, product.Disk, product.People, product.Torn, len(product.Failed), time.Since(began).Round(time.Second))
 		for _, f := range product.Failed {
 			fmt.Println("  FAILS:", f)
 		}
@@ -60,7 +64,7 @@ func run(most int, only string) error {
 			continue
 		}
 		tried++
-		t, log, err := sweep(dir, m.edits, most)
+		t, log, err := sweep(dir, m, most)
 		count, first := fmt.Sprint(len(t.Failed)), ""
 		if t.Stopped {
 			count += "+"
@@ -86,25 +90,36 @@ func run(most int, only string) error {
 	return nil
 }
 
-// sweep builds the sweep's test with the edits and runs it. The error says that there is no tally; log is the end of what it printed.
-func sweep(dir string, edits []edit, most int) (t tally, log string, err error) {
-	overlay, err := overlayOf(dir, append(edits[:len(edits):len(edits)], onCrashDisk...))
+// sweep builds the sweep's test without a safeguard and runs it. The error says that there is no tally; log is the end of what it printed.
+func sweep(dir string, m mutant, most int) (t tally, log string, err error) {
+	overlay, err := overlayOf(dir, append(m.edits[:len(m.edits):len(m.edits)], onCrashDisk...))
 	if err != nil {
 		return t, "", err
 	}
 	binary, out := filepath.Join(dir, "sweep.test"), filepath.Join(dir, "tally.json")
 	_ = os.Remove(out)
-	build := exec.Command("go", "test", "-c", "-tags", "sweep", "-overlay", overlay, "-o", binary, "./bridge")
+	build := exec.Command("go", "test", "-c", "-tags", "sweep", "-ldflags", "-s -w", "-overlay", overlay, "-o", binary, "./bridge")
 	if text, err := build.CombinedOutput(); err != nil {
 		return t, string(text), fmt.Errorf("build: %w", err)
 	}
-	test := exec.Command(binary, "-test.run", "^TestSweep$", "-test.timeout", "30m")
+	test := exec.Command(binary, "-test.run", "^TestSweep$", "-test.timeout", "3h")
 	test.Dir = "bridge"
-	test.Env = append(os.Environ(), "SWEEP_OUT="+out, fmt.Sprint("SWEEP_FAILURES=", most))
+	test.Env = append(os.Environ(), "GOGC=400", "SWEEP_OUT="+out, fmt.Sprint("SWEEP_FAILURES=", most))
 	if most > 0 {
-		test.Env = append(test.Env, "SWEEP_QUIET=1", "SWEEP_TEAR=0")
+		test.Env = append(test.Env, "SWEEP_QUIET=1", "SWEEP_TEAR=0", "SWEEP_FIRST="+m.first)
 	}
 	text, _ := test.CombinedOutput() // its failures are in the tally
+	if logs != "" {
+		name := strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' {
+				return r
+			}
+			return '-'
+		}, strings.ToLower(m.safeguard))
+		if err := os.WriteFile(filepath.Join(logs, "sweep-"+name+".log"), text, 0o600); err != nil {
+			return t, "", err
+		}
+	}
 	log = string(text[max(0, len(text)-4000):])
 	if at := strings.Index(string(text), "panic: "); at >= 0 {
 		log = string(text[at:min(at+4000, len(text))])

@@ -77,8 +77,10 @@ const (
 
 // Sample is one GPU, or one MIG slice of it.
 type Sample struct {
-	Index  int    `json:"gpu"`            // of the device
-	Slice  int    `json:"slice"`          // of a MIG slice, -1 for a whole device
+	Index int `json:"gpu"`   // of the device
+	Slice int `json:"slice"` // of a MIG slice, -1 for a whole device
+	// Minor is the number of the device's file, /dev/nvidiaN, which may differ from its index. Slurm counts by files.
+	Minor  Value  `json:"minor"`
 	UUID   string `json:"uuid,omitempty"` // "" when unavailable
 	Name   string `json:"name,omitempty"`
 	Health Health `json:"health"`
@@ -167,7 +169,7 @@ func (r *Report) Check() error {
 		if s.MIG != "on" && s.MIG != "off" {
 			s.MIG = unavailable
 		}
-		for _, v := range []*Value{&s.Utilization, &s.MemoryUsed, &s.MemoryTotal, &s.Corrected, &s.Uncorrected} {
+		for _, v := range []*Value{&s.Minor, &s.Utilization, &s.MemoryUsed, &s.MemoryTotal, &s.Corrected, &s.Uncorrected} {
 			if v.N < 0 || v.N > 1<<62 {
 				*v = Value{}
 			}

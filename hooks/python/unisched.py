@@ -16,7 +16,8 @@ code after the checkpoint is safe on disk; Slurm then requeues the job.
 
 Checkpoints are directories `iter-000000001200` holding the caller's files and a manifest.json with their sizes and
 SHA-256. One appears by a rename after everything is flushed, so that a job killed in the middle leaves only a `.tmp-`
-directory, which is never read. Nothing in here is needed for training itself: without Slurm, a node service or
+directory, which is never read. A second save of the same iteration puts the first aside as `.old-000000001200` until it
+has taken its place. Nothing in here is needed for training itself: without Slurm, a node service or
 UNISCHED_PROGRESS it only writes and reads checkpoints. Standard library only, Python 3.8 or newer.
 
 Environment: UNISCHED_PROGRESS (file for progress lines; unset: none are written), UNISCHED_RUN (job.restart, kept in
@@ -44,6 +45,8 @@ MAX_LINE = 4096
 MAX_METRICS = 16
 
 _DIR = re.compile(r"^iter-(\d{12})$")
+_TMP = re.compile(r"^\.tmp-\d{12}-r(\d+)-")
+_ANY = re.compile(r"^(?:iter|\.old)-(\d{12})$")
 _NAME = re.compile(r"^[A-Za-z0-9_.-]{1,64}$")
 _RESERVED = {"ready", "checkpoint", "done", "signal", "iter", "t"}
 
@@ -72,6 +75,7 @@ class Run:
         self._agree = agree
         self._barrier = barrier
         self._bad = set()
+        self._restart = _restart(os.environ)
         self._asked = 0  # signal number, written by the handler only, cleared by save
         self._told = 0  # the signal already reported
         self._agreed = False  # what the ranks last agreed on
@@ -200,7 +204,7 @@ class Run:
     def _write(self, write, it):
         os.makedirs(self._dir, exist_ok=True)
         final = os.path.join(self._dir, "iter-%012d" % it)
-        tmp = os.path.join(self._dir, ".tmp-%012d-%d" % (it, os.getpid()))
+        tmp = os.path.join(self._dir, ".tmp-%012d-r%d-%d" % (it, self._restart or 0, os.getpid()))
         shutil.rmtree(tmp, ignore_errors=True)
         os.mkdir(tmp)
         try:
@@ -214,9 +218,9 @@ class Run:
                 f.flush()
                 os.fsync(f.fileno())
             _sync_dirs(tmp)
-            if os.path.lexists(final):  # an earlier save of the same iteration
-                shutil.rmtree(final)
-            os.rename(tmp, final)
+            if it in self._bad:
+                shutil.rmtree(final, ignore_errors=True)
+            _replace(tmp, final, _aside(self._dir, it))
             _sync(self._dir)
         except BaseException:
             shutil.rmtree(tmp, ignore_errors=True)
@@ -233,8 +237,14 @@ class Run:
             shutil.rmtree(os.path.join(self._dir, "iter-%012d" % i), ignore_errors=True)
         self._bad.clear()
         for e in os.scandir(self._dir):
-            if e.name.startswith(".tmp-"):
+            if e.name.startswith(".old-") or e.name.startswith(".tmp-") and not self._of_later_start(e.name):
                 shutil.rmtree(e.path, ignore_errors=True)
+
+    def _of_later_start(self, name):
+        """Whether a half-written checkpoint is of a later start of the job. Then we are what is left of one whose node
+        was given up for lost, and the later one must not lose what it is writing to us."""
+        m = _TMP.match(name)
+        return self._restart is not None and m is not None and int(m.group(1)) > self._restart
 
     def _visible(self, it, limit):
         path = os.path.join(self._dir, "iter-%012d" % it, MANIFEST)
@@ -250,15 +260,17 @@ class Run:
 
         Damaged ones are named on stderr and passed over.
         """
-        for it in _iterations(self._dir):
-            path = os.path.join(self._dir, "iter-%012d" % it)
-            problem = verify(path, it)
-            if problem is None:
-                self.start = self.iter = it
-                self.resumed = True
-                return path
-            self._bad.add(it)
-            _warn("checkpoint %s is passed over: %s" % (path, problem))
+        for it in _iterations(self._dir, _ANY):
+            for path in (os.path.join(self._dir, "iter-%012d" % it), _aside(self._dir, it)):
+                if not os.path.lexists(path):
+                    continue
+                problem = verify(path, it)
+                if problem is None:
+                    self.start = self.iter = it
+                    self.resumed = True
+                    return path
+                self._bad.add(it)
+                _warn("checkpoint %s is passed over: %s" % (path, problem))
         self.start = self.iter = 0
         self.resumed = False
         return None
@@ -361,9 +373,34 @@ def verify(path, it=None):
                 return "its manifest names %r" % (name,)
             if _describe(path, name) != want:
                 return "%s has changed" % name
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         return repr(e)
     return None
+
+
+def _replace(tmp, final, old):
+    """Renames tmp to final. An earlier save of the same iteration, perhaps the only good one, is put aside whole first.
+    What is left of a start that was given up for lost may do the same at the same time: then in turns."""
+    for attempt in range(5):
+        try:
+            os.rename(tmp, final)
+            return
+        except OSError:
+            if attempt == 4 or not os.path.lexists(final):
+                raise
+        try:
+            shutil.rmtree(old, ignore_errors=True)
+            os.rename(final, old)
+        except OSError:
+            continue  # somebody else has moved it
+
+
+def _restart(env):
+    """Which start of the job this is, from what the node service or Slurm exports; None when neither does."""
+    tail = env.get("UNISCHED_RUN", "").rpartition(".")[2] or env.get("SLURM_RESTART_COUNT", "")
+    if not tail.isdigit() and env.get("SLURM_JOB_ID"):
+        return 0  # Slurm exports no count at the first start
+    return int(tail) if tail.isdigit() else None
 
 
 def _describe(base, name, sync=False):
@@ -386,13 +423,17 @@ def _walk(base):
     return sorted(n for n in out if n != MANIFEST)
 
 
-def _iterations(base):
+def _iterations(base, names=_DIR):
     """Iterations of which a directory exists, newest first. Leftovers (.tmp-...) and foreign names are not among them."""
     try:
-        found = [(_DIR.match(e.name), e) for e in os.scandir(base)]
+        found = [(names.match(e.name), e) for e in os.scandir(base)]
     except OSError:
         return []
-    return sorted((int(m.group(1)) for m, e in found if m and e.is_dir(follow_symlinks=False)), reverse=True)
+    return sorted({int(m.group(1)) for m, e in found if m and e.is_dir(follow_symlinks=False)}, reverse=True)
+
+
+def _aside(base, it):
+    return os.path.join(base, ".old-%012d" % it)
 
 
 def _sync_dirs(base):

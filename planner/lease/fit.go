@@ -15,12 +15,19 @@ type fitter struct {
 	jobs  []int
 	opt   func(ji int) option
 	found []planner.Placement
+	// homes are nodes that one of the jobs moves away from: to it they are not as others, since it must not be seated where it is.
+	homes map[string]bool // lookup only
 	steps int
 }
 
 // fitAll places all the starts, biggest first, or tells that no way was found. The floor is as before afterwards.
 func (f *floor) fitAll(jobs []int, opt func(int) option) ([]planner.Placement, bool) {
-	x := &fitter{f: f, jobs: jobs, opt: opt, found: make([]planner.Placement, len(jobs))}
+	x := &fitter{f: f, jobs: jobs, opt: opt, found: make([]planner.Placement, len(jobs)), homes: map[string]bool{}}
+	for _, ji := range jobs {
+		for _, sh := range f.in.jobs[ji].Current {
+			x.homes[sh.Node] = true
+		}
+	}
 	if !x.job(0) {
 		return nil, false
 	}
@@ -55,20 +62,25 @@ func (x *fitter) share(k, m int, on []planner.Share) bool {
 	type face struct {
 		gpus, cpus, tenants int
 		mem                 int64
+		home                string
 	}
 	var tried []face
 	for _, i := range in.pools[o.pool].nodes {
 		if x.steps >= maxFitSteps {
 			return false
 		}
-		at := face{x.f.gpus[i], x.f.cpus[i], min(1, x.f.tenants[i]), x.f.mem[i]}
-		taken := slices.ContainsFunc(on, func(s planner.Share) bool { return s.Node == in.s.Nodes[i].Name })
+		at := face{x.f.gpus[i], x.f.cpus[i], min(1, x.f.tenants[i]), x.f.mem[i], ""}
+		name := in.s.Nodes[i].Name
+		if x.homes[name] {
+			at.home = name
+		}
+		taken := slices.ContainsFunc(on, func(s planner.Share) bool { return s.Node == name })
 		if taken || o.awake && in.nodes[i].wake > 0 || !x.f.holds(j, i, o.shape[m]) || in.alikeNodes && slices.Contains(tried, at) {
 			continue
 		}
 		x.steps++
 		tried = append(tried, at)
-		if x.share(k, m+1, append(slices.Clip(on), planner.Share{Node: in.s.Nodes[i].Name, GPUs: o.shape[m]})) {
+		if x.share(k, m+1, append(slices.Clip(on), planner.Share{Node: name, GPUs: o.shape[m]})) {
 			return true
 		}
 	}

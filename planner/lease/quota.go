@@ -115,7 +115,7 @@ func (pr *program) quotaRows() {
 		sum := 0.0
 		for ji := range in.jobs {
 			if j := &in.jobs[ji]; pr.first[ji] < 0 {
-				sum += coef(j, &j.cols[0])
+				sum += coef(j, &j.cols[j.base]) // the one column it has left
 			}
 		}
 		return sum

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,13 +19,14 @@ type twin struct {
 	free   []int
 	choice []int
 	best   float64
+	how    []int // the choice that earns best
 }
 
 func (w *twin) walk(ji int, obj float64) {
 	in := w.in
 	if ji == len(in.jobs) {
 		if obj > w.best && w.rowsHold() {
-			w.best = obj
+			w.best, w.how = obj, slices.Clone(w.choice)
 		}
 		return
 	}
@@ -50,6 +52,29 @@ func (w *twin) walk(ji int, obj float64) {
 		case start:
 			w.seat(ji, j.opts[c.opt].shape, make([]bool, len(in.nodes)), func() { w.walk(ji+1, obj+c.obj) })
 		}
+	}
+}
+
+// judge compares a plan with the best there is, and shows both when the plan is worse.
+func (w *twin) judge(t *rapid.T, plan planner.Plan) {
+	g := gap(plan.Objective, w.best)
+	if g <= 0.001 {
+		return
+	}
+	t.Errorf("plan earns %.4f, the best is %.4f (gap %.4f, ceiling %.4f); candidates %v; solver %+v", plan.Objective, w.best, g, w.in.ceiling(), plan.Scores, plan.Solver)
+	for ji := range w.in.jobs {
+		j := &w.in.jobs[ji]
+		t.Logf("job %v %v on %v account %q", j.Run, j.State, j.Current, j.Account)
+		for ci, c := range j.cols {
+			mark := ""
+			if ci == w.how[ji] {
+				mark = " <- best"
+			}
+			t.Logf("  kind %d option %d tier %d earns %.4f%s", c.kind, c.opt, c.tier, c.obj, mark)
+		}
+	}
+	for _, e := range plan.Entries {
+		t.Logf("%v %v %v %v: %s", e.Run, e.Decision, e.Placement, e.Reason.Code, e.Reason.Text)
 	}
 }
 
@@ -169,7 +194,6 @@ func drawPlain(t *rapid.T) planner.Snapshot {
 
 // TestAgainstTwin: the plan earns what the best of all choices and packings earns.
 func TestAgainstTwin(t *testing.T) {
-	worse, n := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawPlain(t)
 		plan := New(Config{}, bruteSolver).Plan(context.Background(), s)
@@ -179,14 +203,10 @@ func TestAgainstTwin(t *testing.T) {
 			w.free = append(w.free, node.gpus)
 		}
 		w.walk(0, 0)
-		n++
 		if c := in.ceiling(); c < w.best-1e-9 {
 			t.Errorf("ceiling %.6f, but %.6f can be earned", c, w.best)
 		}
-		if g := gap(plan.Objective, w.best); g > 0.001 {
-			worse++
-			t.Errorf("plan earns %.4f, the best is %.4f (gap %.4f); candidates %v", plan.Objective, w.best, g, plan.Scores)
-		}
+		w.judge(t, plan)
 		if plan.Objective > w.best+1e-6 {
 			t.Logf("plan earns %.4f, more than the twin's %.4f: a filled start broke a margin row", plan.Objective, w.best)
 		}

@@ -39,8 +39,10 @@ func (f field) wrong(p *problem) *Error {
 
 // find returns the fields of the comment's only part and the part's offset.
 func find(s string) ([]field, int, error) {
-	if len(s) > MaxBytes {
-		return nil, 0, &Error{Offset: MaxBytes, Reason: fmt.Sprintf("%d bytes, sbatch takes at most %d", len(s), MaxBytes)}
+	// What Slurm's reader could not take for UTF-8 stands as U+FFFD, three bytes
+	// for one: a comment that sbatch took is not too long for that.
+	if n := len(s) - 2*strings.Count(s, "\ufffd"); n > MaxBytes {
+		return nil, 0, &Error{Offset: MaxBytes, Reason: fmt.Sprintf("%d bytes, sbatch takes at most %d", n, MaxBytes)}
 	}
 	if !strings.Contains(s, marker) {
 		return nil, 0, ErrNone // whatever it holds is no concern of ours

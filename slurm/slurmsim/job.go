@@ -110,7 +110,7 @@ func (c *Cluster) shownJob(j *job) slurm.Job {
 		ID: j.id, ArrayTask: -1, Name: j.sub.Name, User: j.sub.User, Account: j.sub.Account, Partition: j.partition, QOS: cmp.Or(j.sub.QOS, "normal"),
 		Comment: j.sub.Comment, Constraint: j.sub.Constraint, AdminComment: j.sub.adminComment, UID: j.sub.UID, Cluster: "sim", Batch: !j.sub.Interactive,
 		State: j.state, Reason: j.reason, Held: j.held, Priority: j.priority(), Nice: j.nice, Restarts: j.restarts, Requeue: j.requeue,
-		Submit: second(j.submit), Eligible: second(j.begin), Start: second(j.start), End: second(j.end), TimeLimit: j.limit, Unlimited: j.limit == 0,
+		Submit: second(j.submit), Eligible: second(j.begin), Start: second(j.start), End: second(j.end), Deadline: second(j.sub.Deadline), TimeLimit: j.limit, Unlimited: j.limit == 0,
 		ExitCode: j.exit, ExitSignal: j.sig,
 	}
 	switch v.ArrayJobID = j.array; {

@@ -22,6 +22,7 @@ type Submission struct {
 	// TimeLimit is --time; 0 and below: unlimited.
 	TimeLimit       time.Duration
 	Begin           time.Time
+	Deadline        time.Time // --deadline
 	Hold, NoRequeue bool
 	Interactive     bool
 	// Array is the number of tasks of a job array, 1 to Array (0: a plain job).
@@ -53,7 +54,7 @@ func (c *Cluster) Submit(s Submission) slurm.JobID {
 	for task := range s.Array {
 		j.array, j.waiting = id, append(j.waiting, task+1)
 	}
-	if c.cfg.SubmitDelay > 0 && strings.Contains(s.Comment, "unisched") && s.Begin.IsZero() {
+	if c.cfg.SubmitDelay > 0 && strings.Contains(s.Comment, "unisched") && s.Begin.IsZero() && s.Deadline.IsZero() {
 		s.Begin = second(c.now.Add(c.cfg.SubmitDelay))
 		j.sub.adminComment = "unisched-begin=" + strconv.FormatInt(s.Begin.Unix(), 10)
 	}
@@ -71,6 +72,9 @@ func (c *Cluster) Submit(s Submission) slurm.JobID {
 	}
 	c.jobs[id] = j
 	c.sorted = append(c.sorted, j)
+	if !s.Deadline.IsZero() {
+		c.deadlined = append(c.deadlined, j)
+	}
 	c.note(j, "submit")
 	c.touch(j)
 	c.enqueue(j)
@@ -236,6 +240,7 @@ type Edit struct {
 	Nice              int64
 	Partition         string
 	NoRequeue         bool
+	NoGPUs            bool
 	Comment           string
 	QOS, Account      string
 }
@@ -254,6 +259,9 @@ func (c *Cluster) Edit(id slurm.JobID, e Edit) {
 		j.nice = e.Nice
 	}
 	if j.pending() {
+		if e.NoGPUs {
+			j.req.perJob, j.req.perNode = 0, 0
+		}
 		if e.GPUs > 0 {
 			j.req.perJob = e.GPUs
 		}

@@ -105,6 +105,7 @@ func (c *Cluster) dequeue(j *job) {
 // requires certain nodes: then only those are closed.
 func (c *Cluster) schedule() {
 	c.passed = c.now
+	c.endDeadlines()
 	for _, j := range c.unshown {
 		c.showReason(j)
 	}

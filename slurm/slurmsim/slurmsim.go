@@ -145,9 +145,11 @@ type Cluster struct {
 	reserved    []slurm.Reservation // by name
 	backfilling bool                // one is due
 
-	queue   []*job                 // pending and eligible, in Slurm's order
-	waits   map[slurm.JobID][]*job // jobs that wait for another, by its id
-	unshown []*job                 // pending jobs whose reason the next pass finds
+	queue []*job                 // pending and eligible, in Slurm's order
+	waits map[slurm.JobID][]*job // jobs that wait for another, by its id
+	// deadlined are the jobs with a deadline of their own.
+	deadlined []*job
+	unshown   []*job // pending jobs whose reason the next pass finds
 
 	sorted   []*job // by id, those that Slurm still knows
 	changed  time.Time

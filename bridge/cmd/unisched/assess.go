@@ -156,7 +156,6 @@ func (a *app) history(f assessFlags, doc *assessDoc) (assess.History, error) {
 	if len(t.Jobs) == 0 {
 		return h, fmt.Errorf("%s: no jobs with GPUs that ran", name)
 	}
-	t.Jobs = assess.Merge(t.Jobs)
 	if doc.Odd = t.Odd; doc.Odd == nil {
 		doc.Odd = []trace.Odd{}
 	}

@@ -85,12 +85,7 @@ func (a *app) columnsOf() int {
 
 // coloured reports whether colours would be seen and are wanted (no-color.org).
 func (a *app) coloured() bool {
-	f, ok := a.out.(*os.File)
-	if !ok || a.env("NO_COLOR") != "" || a.env("TERM") == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return a.env("NO_COLOR") == "" && a.env("TERM") != "dumb" && isTerminal(a.out)
 }
 
 // The signs of the chart: past, now, planned, waiting, deadline, the line of the present.

@@ -21,6 +21,7 @@ type script struct {
 	text string
 	file string // "" for one given on the command line
 	line int
+	body string // of the whole file
 }
 
 // lintDoc is the answer of lint and of parse comment.
@@ -34,6 +35,8 @@ type lintDoc struct {
 	Wish    *wishDoc   `json:"wish,omitempty"`
 	// Rules are the site's, of who may use its class: whether this job may depends on its QOS and account.
 	Rules string `json:"rules,omitempty"`
+	// Notes are about the script, not about its comment.
+	Notes []lintNote `json:"notes,omitempty"`
 }
 
 type lintError struct {
@@ -105,15 +108,19 @@ func (a *app) lintCommand() *cobra.Command {
 
 // lint judges one comment.
 func (a *app) lint(s script) error {
-	zone := time.UTC
+	zone, requeue := time.UTC, bridge.Defaults().RequeueExit
 	var rules bridge.Admission
 	if site, _, err := a.site(); err == nil { // a broken site configuration is not the user's fault
-		zone, rules = site.Bridge.Zone, site.Bridge.Admission
+		zone, rules, requeue = site.Bridge.Zone, site.Bridge.Admission, site.Bridge.RequeueExit
 	}
 	w, err := comment.Parse(s.text, comment.Context{Now: a.now(), Zone: zone})
 	doc := judge(s, w, err)
 	if doc.Wish != nil {
 		doc.Rules = rules.Rules(w.Class)
+		doc.Notes = trapNotes(s.body, w, requeue)
+		if text := bridge.LauncherAdvice(s.body, w.Ckpt); text != "" {
+			doc.Notes = append(doc.Notes, lintNote{Text: text})
+		}
 	}
 	if a.output == "json" {
 		if err := a.json(doc); err != nil {
@@ -186,6 +193,13 @@ func (a *app) verdict(doc lintDoc, s script, w comment.Wish) {
 		if w.Ckpt.None {
 			item(a.out, "note", "without ckpt the job is never preempted and never profiled: UniSched helps it least")
 		}
+		for _, n := range doc.Notes {
+			where := ""
+			if n.Line > 0 {
+				where = fmt.Sprintf("line %d: ", n.Line)
+			}
+			item(a.out, "note", "%s%s", where, n.Text)
+		}
 	case "none":
 		fmt.Fprintf(a.out, "%snothing for UniSched: the job runs as a plain Slurm job\n", clean(where, false))
 		if word := comment.Misspelt(s.text); word != "" {
@@ -207,7 +221,7 @@ func (a *app) verdict(doc lintDoc, s script, w comment.Wish) {
 
 // inScript finds the comment of a job script as sbatch does: in the #SBATCH lines before the first command, the last one wins.
 func inScript(file, text string) script {
-	found := script{file: file}
+	found := script{file: file, body: text}
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSuffix(line, "\r")
 		rest, ok := strings.CutPrefix(line, "#SBATCH")

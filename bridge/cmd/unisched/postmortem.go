@@ -188,7 +188,7 @@ func (a *app) judge(f postmortemFlags, list []account.Entry) ([]postmortem.Repor
 		return nil, err
 	}
 	records = records.Between(from, until)
-	shown := a.now()
+	progress := a.newTicker(f.quiet)
 	for i := range records.Len() {
 		x, err := records.Read(i)
 		if err != nil {
@@ -196,11 +196,9 @@ func (a *app) judge(f postmortemFlags, list []account.Entry) ([]postmortem.Repor
 			continue
 		}
 		g.Add(x)
-		if now := a.now(); !f.quiet && now.Sub(shown) >= time.Second {
-			shown = now
-			fmt.Fprintf(a.err, "\rrounds read: %d of %d ", i+1, records.Len())
-		}
+		progress.say("rounds read: %d of %d", i+1, records.Len())
 	}
+	progress.end()
 	happened, err := events.Read(cmp.Or(f.events, filepath.Join(site.Daemon.StateDir, "events")), from, until, 10*events.MaxLimit, postmortem.Wanted)
 	if err != nil {
 		missing = append(missing, "events could not be read: "+err.Error())

@@ -128,13 +128,11 @@ func (a *app) judgeStage(ctx context.Context, f replayFlags, site siteconfig.Sit
 	if err != nil {
 		return replayDoc{}, fmt.Errorf("%w\nThe daemon stores its rounds in state_dir/rounds; name another folder with --rounds", err)
 	}
-	shown := a.now()
+	progress := a.newTicker(f.quiet)
 	h, err := replay.Load(records, func(done, all int) {
-		if now := a.now(); !f.quiet && now.Sub(shown) >= time.Second {
-			shown = now
-			fmt.Fprintf(a.err, "\rrounds read: %d of %d ", done, all)
-		}
+		progress.say("rounds read: %d of %d", done, all)
 	})
+	progress.end()
 	if err != nil {
 		return replayDoc{}, err
 	}

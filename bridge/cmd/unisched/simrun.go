@@ -103,16 +103,14 @@ func (a *app) simAll(ctx context.Context, f simFlags, cfg sim.Config, jobs []tra
 // bar is the line of progress of all policies together.
 type bar struct {
 	mu    sync.Mutex
-	a     *app
-	quiet bool
+	to    *ticker
 	began time.Time
-	shown time.Time
 	jobs  int
 	ended []int
 }
 
 func (a *app) newBar(f simFlags, jobs int) *bar {
-	return &bar{a: a, quiet: f.quiet, began: a.now(), jobs: jobs, ended: make([]int, len(f.policies))}
+	return &bar{to: a.newTicker(f.quiet), began: a.now(), jobs: jobs, ended: make([]int, len(f.policies))}
 }
 
 func (b *bar) of(i int) func(sim.Progress) {
@@ -125,30 +123,21 @@ func (b *bar) set(i, ended int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ended[i] = ended
-	now := b.a.now()
-	if b.quiet || now.Sub(b.shown) < time.Second {
-		return
-	}
-	b.shown = now
 	sum := 0
 	for _, n := range b.ended {
 		sum += n
 	}
 	share := float64(sum) / float64(max(b.jobs*len(b.ended), 1))
 	eta := "?"
-	if spent := now.Sub(b.began); share > 0.01 {
+	if spent := b.to.now().Sub(b.began); share > 0.01 {
 		eta = (time.Duration(float64(spent)/share) - spent).Round(time.Second).String()
 	}
 	full := int(30 * min(share, 1))
-	fmt.Fprintf(b.a.err, "\r[%s%s] %3.0f %% of %d jobs x %d policies, left: %s    ", strings.Repeat("#", full), strings.Repeat(".", 30-full), 100*share, b.jobs,
+	b.to.say("[%s%s] %3.0f %% of %d jobs x %d policies, left: %s", strings.Repeat("#", full), strings.Repeat(".", 30-full), 100*share, b.jobs,
 		len(b.ended), eta)
 }
 
-func (b *bar) end() {
-	if !b.quiet && !b.shown.IsZero() {
-		fmt.Fprintln(b.a.err)
-	}
-}
+func (b *bar) end() { b.to.end() }
 
 type simDoc struct {
 	Schema   int           `json:"schema_version"`

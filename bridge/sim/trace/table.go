@@ -20,6 +20,7 @@ type table struct {
 	sep    byte
 	scan   *bufio.Scanner
 	head   map[string]int
+	width  int // columns of the header
 	line   int
 	rows   int
 	fields []string
@@ -44,6 +45,7 @@ func (t *table) open(r io.Reader) error {
 			t.head[name] = i
 		}
 	}
+	t.width = len(t.fields)
 	return nil
 }
 

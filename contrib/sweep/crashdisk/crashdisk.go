@@ -6,7 +6,7 @@
 // only callers.
 //
 // The model, which is that of POSIX and of ext4 and xfs: the bytes of a file are durable when the file was synced; a name (made, replaced or removed) is
-// durable when its directory was synced. Until then a crash may keep or lose them. An append that was not synced may be cut at any byte.
+// durable when its directory was synced. Until then a crash may keep or lose them. An append that was not synced may be cut at any byte. A disk may also be full or broken for a while ([Disk.Fail]).
 package crashdisk
 
 import (
@@ -40,6 +40,8 @@ type Disk struct {
 	Root string
 	// Before and After are called around every effect. They may panic to end the process that made it; Crash must follow.
 	Before, After func(Effect)
+	// Fail, when set, is asked before every effect whether it fails. A write that fails leaves half of its bytes.
+	Fail func(Effect) error
 
 	now     map[string]*inode
 	durable map[string]*inode
@@ -96,14 +98,20 @@ func of(path string) *Disk {
 	return nil
 }
 
-func (d *Disk) do(e Effect, change func()) {
+func (d *Disk) do(e Effect, change func()) error {
 	if d.Before != nil {
 		d.Before(e)
+	}
+	if d.Fail != nil {
+		if err := d.Fail(e); err != nil {
+			return err
+		}
 	}
 	change()
 	if d.After != nil {
 		d.After(e)
 	}
+	return nil
 }
 
 // Unsynced is the number of bytes of all files that a crash may lose, and whether a name may be lost.
@@ -221,11 +229,15 @@ func OpenFile(name string, flag int, _ fs.FileMode) (*File, error) {
 	}
 	if n == nil {
 		n = &inode{}
-		d.do(Effect{Op: "create", Name: name}, func() { d.now[name] = n })
+		if err := d.do(Effect{Op: "create", Name: name}, func() { d.now[name] = n }); err != nil {
+			return nil, err
+		}
 	}
 	f := d.opened(&File{d: d, name: name, n: n, append: flag&O_APPEND != 0})
 	if flag&O_TRUNC != 0 && len(n.data) > 0 {
-		return f, f.Truncate(0)
+		if err := f.Truncate(0); err != nil {
+			return nil, err
+		}
 	}
 	return f, nil
 }
@@ -248,11 +260,10 @@ func Rename(from, to string) error {
 	if d == nil || d.now[from] == nil {
 		return fs.ErrNotExist
 	}
-	d.do(Effect{Op: "rename", Name: to}, func() {
+	return d.do(Effect{Op: "rename", Name: to}, func() {
 		d.now[to] = d.now[from]
 		delete(d.now, from)
 	})
-	return nil
 }
 
 // Remove is os.Remove.
@@ -261,8 +272,7 @@ func Remove(name string) error {
 	if d == nil || d.now[name] == nil {
 		return fs.ErrNotExist
 	}
-	d.do(Effect{Op: "remove", Name: name}, func() { delete(d.now, name) })
-	return nil
+	return d.do(Effect{Op: "remove", Name: name}, func() { delete(d.now, name) })
 }
 
 // Flock is syscall.Flock with LOCK_NB.
@@ -321,7 +331,10 @@ func (f *File) Write(b []byte) (int, error) {
 	if !f.append {
 		return 0, errors.ErrUnsupported
 	}
-	f.d.do(Effect{Op: "write", Name: f.name, Data: b}, func() { f.n.data = append(f.n.data, b...) })
+	if err := f.d.do(Effect{Op: "write", Name: f.name, Data: b}, func() { f.n.data = append(f.n.data, b...) }); err != nil {
+		f.n.data = append(f.n.data, b[:len(b)/2]...)
+		return len(b) / 2, err
+	}
 	return len(b), nil
 }
 
@@ -333,11 +346,11 @@ func (f *File) WriteAt(b []byte, at int64) (int, error) {
 	if at != 0 {
 		return 0, errors.ErrUnsupported
 	}
-	f.d.do(Effect{Op: "sign", Name: f.name}, func() {
+	err := f.d.do(Effect{Op: "sign", Name: f.name}, func() {
 		f.n.data = append([]byte(nil), b...)
 		f.n.synced, f.n.old = len(b), nil
 	})
-	return len(b), nil
+	return len(b), err
 }
 
 // Truncate is os.File.Truncate.
@@ -345,7 +358,7 @@ func (f *File) Truncate(size int64) error {
 	if f.closed {
 		return fs.ErrClosed
 	}
-	f.d.do(Effect{Op: "truncate", Name: f.name}, func() {
+	return f.d.do(Effect{Op: "truncate", Name: f.name}, func() {
 		n := f.n
 		if int(size) < n.synced {
 			n.old = append([]byte(nil), n.data[:n.synced]...)
@@ -353,7 +366,6 @@ func (f *File) Truncate(size int64) error {
 		}
 		n.data = n.data[:size:size]
 	})
-	return nil
 }
 
 // Sync makes the file durable; of a directory, the names in it.
@@ -362,16 +374,14 @@ func (f *File) Sync() error {
 		return fs.ErrClosed
 	}
 	if f.n != nil {
-		f.d.do(Effect{Op: "sync", Name: f.name}, func() { f.n.synced, f.n.old = len(f.n.data), nil })
-		return nil
+		return f.d.do(Effect{Op: "sync", Name: f.name}, func() { f.n.synced, f.n.old = len(f.n.data), nil })
 	}
-	f.d.do(Effect{Op: "sync-dir", Name: f.name}, func() {
+	return f.d.do(Effect{Op: "sync-dir", Name: f.name}, func() {
 		f.d.durable = map[string]*inode{}
 		for name, n := range f.d.now {
 			f.d.durable[name] = n
 		}
 	})
-	return nil
 }
 
 // Fd is no descriptor.

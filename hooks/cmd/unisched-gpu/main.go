@@ -1,6 +1,7 @@
 // Command unisched-gpu writes one line of JSON about a node's GPUs every few seconds: utilisation, memory, what lowers their clocks, memory errors, MIG
 // slices. It is the child of `unisched-node watch`, and the one part of the node that is not static: it loads the vendor's library (NVML) when it runs. Where
-// that cannot be loaded it asks nvidia-smi; where there is none either it says "unavailable" and why. It refuses to change anything of a device, needs no
+// that cannot be loaded it asks nvidia-smi; where there is none either it says "unavailable" and why. Built without cgo it is static and asks nvidia-smi only: that is
+// unisched-gpu-smi, for nodes with an old glibc. It refuses to change anything of a device, needs no
 // rights beyond reading, and a value that a device does not give is "unavailable", never 0.
 package main
 
@@ -17,8 +18,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"unisched/hooks/gpu"
 )
@@ -61,11 +60,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	s := sampler{now: time.Now}
 	if *library != "none" {
-		var options []nvml.LibraryOption
-		if *library != "" {
-			options = append(options, nvml.WithLibraryPath(*library))
-		}
-		s.driver = &driver{lib: nvml.New(options...)}
+		s.driver = newDriver(*library)
 	}
 	if *smi != "none" {
 		s.smi = func(ctx context.Context) ([]byte, error) { return callSMI(ctx, *smi) }

@@ -1,3 +1,5 @@
+//go:build cgo
+
 package main
 
 import (
@@ -24,6 +26,7 @@ func whole(uuid string) *mock.Device {
 	return &mock.Device{
 		GetUUIDFunc:             func() (string, nvml.Return) { return uuid, nvml.SUCCESS },
 		GetNameFunc:             func() (string, nvml.Return) { return "NVIDIA H200", nvml.SUCCESS },
+		GetMinorNumberFunc:      func() (int, nvml.Return) { return 3, nvml.SUCCESS },
 		GetMemoryInfoFunc:       func() (nvml.Memory, nvml.Return) { return nvml.Memory{Total: 1000, Used: 250}, nvml.SUCCESS },
 		GetMigModeFunc:          func() (int, int, nvml.Return) { return nvml.DEVICE_MIG_DISABLE, 0, nvml.SUCCESS },
 		GetUtilizationRatesFunc: func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: 97, Memory: 40}, nvml.SUCCESS },
@@ -39,7 +42,7 @@ func whole(uuid string) *mock.Device {
 }
 
 func sampleOf(uuid string, change func(*gpu.Sample)) gpu.Sample {
-	s := gpu.Sample{Index: 0, Slice: -1, UUID: uuid, Name: "NVIDIA H200", Health: gpu.Well, MIG: "off", Utilization: gpu.Of(97), MemoryUsed: gpu.Of(250), MemoryTotal: gpu.Of(1000),
+	s := gpu.Sample{Index: 0, Slice: -1, Minor: gpu.Of(3), UUID: uuid, Name: "NVIDIA H200", Health: gpu.Well, MIG: "off", Utilization: gpu.Of(97), MemoryUsed: gpu.Of(250), MemoryTotal: gpu.Of(1000),
 		Corrected: gpu.Of(3), Uncorrected: gpu.Of(1), Throttled: []string{"hardware-thermal", "power"}, ThrottledKnown: true}
 	if change != nil {
 		change(&s)
@@ -100,6 +103,9 @@ func TestDevice(t *testing.T) {
 		{"not throttled is known", "", func(d *mock.Device) {
 			d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) { return 0, nvml.SUCCESS }
 		}, func(s *gpu.Sample) { s.Throttled = []string{} }},
+		{"no number of its file", "", func(d *mock.Device) {
+			d.GetMinorNumberFunc = func() (int, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
+		}, func(s *gpu.Sample) { s.Minor = unknown }},
 		{"before MIG", "", func(d *mock.Device) {
 			d.GetMigModeFunc = func() (int, int, nvml.Return) { return 0, 0, nvml.ERROR_NOT_SUPPORTED }
 		}, nil},
@@ -120,6 +126,7 @@ func TestDevice(t *testing.T) {
 			*d = mock.Device{
 				GetUUIDFunc:                         func() (string, nvml.Return) { return "", nvml.ERROR_UNKNOWN },
 				GetNameFunc:                         func() (string, nvml.Return) { return "", nvml.ERROR_UNKNOWN },
+				GetMinorNumberFunc:                  func() (int, nvml.Return) { return 0, nvml.ERROR_UNKNOWN },
 				GetMemoryInfoFunc:                   func() (nvml.Memory, nvml.Return) { return nvml.Memory{}, nvml.ERROR_UNKNOWN },
 				GetMigModeFunc:                      func() (int, int, nvml.Return) { return 0, 0, nvml.ERROR_UNKNOWN },
 				GetUtilizationRatesFunc:             func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{}, nvml.ERROR_UNKNOWN },

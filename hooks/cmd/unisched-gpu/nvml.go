@@ -1,3 +1,5 @@
+//go:build cgo
+
 package main
 
 import (
@@ -14,6 +16,14 @@ type driver struct {
 	lib  nvml.Interface
 	open bool
 	have map[string]bool // functions that this version of the library has
+}
+
+// newDriver is the vendor's library at a path, "" for where the system finds it.
+func newDriver(path string) *driver {
+	if path == "" {
+		return &driver{lib: nvml.New()}
+	}
+	return &driver{lib: nvml.New(nvml.WithLibraryPath(path))}
 }
 
 // functions are those that drivers still in use may lack; calling one that is not there would end the process.
@@ -147,6 +157,9 @@ func (d *driver) device(index int, dev nvml.Device) gpu.Sample {
 		case ret == nvml.SUCCESS:
 			r.s.MIG = "off"
 		}
+	}
+	if minor, ret := dev.GetMinorNumber(); r.ok(ret) && minor >= 0 {
+		r.s.Minor = gpu.Of(float64(minor))
 	}
 	if r.s.MIG != "on" { // with slices the device's own figure means nothing, where there is one
 		if u, ret := dev.GetUtilizationRates(); r.ok(ret) && u.Gpu <= 100 {

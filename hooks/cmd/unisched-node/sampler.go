@@ -22,12 +22,14 @@ const (
 	samplerFirst   = time.Second     // before it is started again
 	samplerMost    = 5 * time.Minute // the pause doubles up to this, and is short again after a line
 	samplerSilent  = 2 * time.Minute // without a line it is killed
+	staticSuffix   = "-smi"          // of the program that needs no glibc, and knows less
 	samplerMessage = 512             // bytes kept of what it writes to stderr
 )
 
 // sampler keeps the newest report of the child. It never stops the watcher: without a child there simply is no report.
 type sampler struct {
 	start func(ctx context.Context) (lines io.ReadCloser, wait func() error, err error)
+	next  func() // another program than that one; nil: there is none
 	warn  func(format string, args ...any)
 	first time.Duration
 	most  time.Duration
@@ -51,8 +53,14 @@ func findSampler() string {
 }
 
 func newSampler(path string, warn func(string, ...any)) *sampler {
-	return &sampler{start: func(ctx context.Context) (io.ReadCloser, func() error, error) { return startSampler(ctx, path) }, warn: warn,
+	paths, at := []string{path}, 0
+	s := &sampler{start: func(ctx context.Context) (io.ReadCloser, func() error, error) { return startSampler(ctx, paths[at]) }, warn: warn,
 		first: samplerFirst, most: samplerMost, still: samplerSilent}
+	if info, err := os.Stat(path + staticSuffix); err == nil && info.Mode().IsRegular() {
+		paths = append(paths, path+staticSuffix)
+		s.next = func() { at = (at + 1) % len(paths) }
+	}
+	return s
 }
 
 // startSampler starts the child with a small environment. It ends when its reader is gone or ctx is over.
@@ -104,6 +112,8 @@ func (s *sampler) run(ctx context.Context) {
 		good, err := s.once(ctx)
 		if good {
 			pause, told = s.first, ""
+		} else if s.next != nil { // where its glibc is too old the first one never says a word
+			s.next()
 		}
 		if text := fmt.Sprint(err); ctx.Err() == nil && text != told { // once for each kind of trouble
 			told = text

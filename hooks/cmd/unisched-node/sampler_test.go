@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -148,5 +149,37 @@ func TestStartSampler(t *testing.T) {
 	}
 	if got := findSampler(); got != "" && filepath.Base(got) != samplerName {
 		t.Error(got)
+	}
+}
+
+// Where the dynamic program cannot start, the static one beside it takes its place.
+func TestSamplerFallsBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), samplerName)
+	good := strings.TrimSpace(line(t, 7))
+	for name, text := range map[string]string{
+		path:                "echo \"/lib64/libc.so.6: version GLIBC_2.34 not found\" >&2\nexit 1\n",
+		path + staticSuffix: "echo '" + good + "'\nread -r never\n",
+	} {
+		if err := os.WriteFile(name, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := make(chan string, 10)
+	s := newSampler(path, func(f string, a ...any) { said <- fmt.Sprintf(f, a...) })
+	s.first = time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.run(ctx) }()
+	for s.take() == nil { // the test's own time limit bounds it
+		runtime.Gosched()
+	}
+	stop()
+	<-ended
+	if text := <-said; !strings.Contains(text, "GLIBC_2.34") {
+		t.Error(text)
+	}
+	alone := newSampler(filepath.Join(t.TempDir(), samplerName), func(string, ...any) {})
+	if alone.next != nil {
+		t.Error("there is no second program, and it would be tried")
 	}
 }

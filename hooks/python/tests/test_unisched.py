@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
@@ -247,7 +248,10 @@ class Checkpoints(Base):
         def not_a_manifest(p):
             write(p, "manifest.json", "[1]")
 
-        for damage in (empty_file, no_manifest, empty_manifest, binary_manifest, flipped, missing, other_iteration, outside, not_a_manifest):
+        def deep_manifest(p):
+            write(p, "manifest.json", "[" * 100000)
+
+        for damage in (deep_manifest, empty_file, no_manifest, empty_manifest, binary_manifest, flipped, missing, other_iteration, outside, not_a_manifest):
             with self.subTest(damage.__name__):
                 self.ckpt = os.path.join(self.dir, damage.__name__)
                 good = self.put(4)
@@ -297,6 +301,87 @@ class Checkpoints(Base):
         run = self.run_()
         run.resume()
         self.assertEqual(run.start, 1)
+
+    def test_a_start_given_up_for_lost_that_lives_on_does_not_hurt_the_next_one(self):
+        """Its node was down for Slurm, not for it: both write into one directory, in turns that only chance decides."""
+        lost = self.run_()
+        os.environ["UNISCHED_RUN"] = "7.1"
+        later = self.run_()
+
+        def while_the_later_one_writes(d):
+            write(d, "w", "later")
+            lost.save(lambda d: write(d, "w", "lost"), 7)  # the same iteration, and it clears up
+
+        self.assertTrue(later.save(while_the_later_one_writes, 7))
+        path = os.path.join(self.ckpt, "iter-000000000007")
+        self.assertIsNone(unisched.verify(path, 7))
+        with open(os.path.join(path, "w")) as f:
+            self.assertEqual(f.read(), "later")
+        self.assertEqual(os.listdir(self.ckpt), ["iter-000000000007"])
+
+    def test_leftovers_of_this_start_and_of_those_before_go(self):
+        os.environ["UNISCHED_RUN"] = "7.2"
+        os.makedirs(self.ckpt)
+        for name in (".tmp-000000000001-3", ".tmp-000000000001-r1-3", ".tmp-000000000001-r2-3", ".tmp-000000000001-r3-3"):
+            os.mkdir(os.path.join(self.ckpt, name))
+        self.run_().save(lambda d: write(d, "w", "x"), 1)
+        self.assertEqual(sorted(os.listdir(self.ckpt)), [".tmp-000000000001-r3-3", "iter-000000000001"])
+
+    def test_which_start_it_is(self):
+        for env, want in (
+            ({}, None),
+            ({"SLURM_JOB_ID": "7"}, 0),
+            ({"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "4"}, 4),
+            ({"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "4", "UNISCHED_RUN": "7.5"}, 5),
+            ({"UNISCHED_RUN": "x"}, None),
+        ):
+            self.assertEqual(unisched._restart(env), want, env)
+
+    def test_case_34_killed_while_replacing(self):
+        """A second save of the only checkpoint's iteration, killed at any of its renames, leaves a good one of it."""
+        for point in (1, 2, 3):
+            with self.subTest(point):
+                self.ckpt = os.path.join(self.dir, "replace%d" % point)
+                self.put(8, "first")
+                child = (
+                    "import os, signal, sys; sys.path.insert(0, %r); import unisched\n"
+                    "n, rename, rmtree = [0], os.rename, unisched.shutil.rmtree\n"
+                    "def dies(f):\n"
+                    "    def g(*a, **k):\n"
+                    "        f(*a, **k)\n"
+                    "        if not a[0].endswith('-%%d' %% os.getpid()) or f is rename:\n"
+                    "            n[0] += 1\n"
+                    "        if n[0] == %d:\n"
+                    "            os.kill(os.getpid(), signal.SIGKILL)\n"
+                    "    return g\n"
+                    "os.rename, unisched.shutil.rmtree = dies(rename), dies(rmtree)\n"
+                    "unisched.Run(%r, keep=1).save(lambda d: open(os.path.join(d, 'w'), 'w').write('second'), 8)\n"
+                    % (os.path.dirname(HERE), point, self.ckpt)
+                )
+                p = subprocess.run([sys.executable, "-c", child])
+                self.assertEqual(p.returncode, -signal.SIGKILL)
+                run = self.run_()
+                path = run.resume()
+                self.assertEqual(run.start, 8)
+                with open(os.path.join(path, "w")) as f:
+                    self.assertEqual(f.read(), "second" if point == 3 else "first")
+                run.save(lambda d: write(d, "w", "third"), 9)
+                self.assertEqual([n for n in os.listdir(self.ckpt) if n.startswith(".")], [])
+
+    def test_case_34_the_one_aside_outlives_a_damaged_successor(self):
+        os.rename(self.put(8, "first"), os.path.join(self.dir, "aside"))
+        write(self.put(8, "second"), "w", "")
+        aside = os.path.join(self.ckpt, ".old-000000000008")
+        os.rename(os.path.join(self.dir, "aside"), aside)
+        run = self.run_()
+        self.assertEqual((run.resume(), run.start), (aside, 8))
+
+        def killed(src, dst):
+            raise OSError("killed here")
+
+        with unittest.mock.patch("os.rename", killed), self.assertRaises(OSError):
+            run.save(lambda d: write(d, "w", "third"), 8)
+        self.assertEqual(self.run_().resume(), aside)
 
     def test_every(self):
         run = self.run_(every=0)
