@@ -19,6 +19,7 @@ func (b *Bridge) adopt(now time.Time, rec *Record, job slurm.Job) {
 		return
 	}
 	rec.adoptNice(now, job)
+	b.movedAway(now, rec, job)
 	ours := rec.Changed
 	if now.Before(rec.DoubtTill) {
 		if !rec.isOriginal(job) { // a call of ours that arrived late, for all we know
@@ -82,6 +83,23 @@ func (r *Record) adoptNice(now time.Time, job slurm.Job) {
 		r.Late.Nice, r.Late.NiceIs = true, r.Changed.NiceIs
 	}
 	r.Changed.Nice = false
+}
+
+// movedAway takes over a partition that we never write: it is its user's (or an admin's) word, whatever else of ours is on the job.
+func (b *Bridge) movedAway(now time.Time, rec *Record, job slurm.Job) {
+	o := &rec.Original
+	if job.Partition == o.Partition || job.Partition == b.cfg.ProfilePartition {
+		return
+	}
+	text := fmt.Sprintf("partition %s instead of %s", job.Partition, o.Partition)
+	o.Partition, rec.dirty = job.Partition, true
+	if err := b.unmanageable(job, rec.Wish); err != nil && !rec.Releasing {
+		rec.Releasing = true
+		text += ": given back to Slurm: " + err.Error()
+	}
+	rec.note(now, "edited", text)
+	b.log(now, "info", "edited", rec.Job, "%s", text)
+	b.rouse("a job was edited")
 }
 
 func (o Original) equal(p Original) bool {

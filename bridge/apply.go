@@ -57,6 +57,18 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 		b.log(c.now, "info", "skipped", rec.Job, "%s: %s", a.Name(), why)
 		return Skipped, nil
 	}
+	if rec.writesNodes(a, job) && !c.parked(job) {
+		var out Outcome
+		if job, out, err = c.park(ctx, rec, a); out != Done || err != nil {
+			return out, err
+		}
+	}
+	return c.write(ctx, rec, a, job)
+}
+
+// write makes the call of an action on a job that was read just now.
+func (c *cycle) write(ctx context.Context, rec *Record, a Action, job slurm.Job) (Outcome, error) {
+	b := c.b
 	if job.State == slurm.StatePending {
 		rec.adoptNice(c.now, job) // set since the snapshot was taken: this very call would write over it
 	}
@@ -77,7 +89,7 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 		}
 	}
 	c.left--
-	err = b.call(ctx, rec, a, job)
+	err := b.call(ctx, rec, a, job)
 	out := outcomeOf(err)
 	switch out {
 	case Done:

@@ -96,40 +96,41 @@ type Bridge struct {
 	audit   []journal.Entry      // results to be written with the next records
 	gone    []string             // keys of records to be dropped from the journal
 
-	cycle     int64
-	shown     time.Time                   // the newest View
-	last      time.Time                   // the newest Step
-	seen      slurm.State                 // the newest good snapshot
-	seenRecs  []*Record                   // of its jobs, nil for a plain one
-	awaits    map[awaitedTask]slurm.JobID // of its jobs: those whose end others wait for, and who; lookup only
-	trouble   string
-	suspect   string
-	unsaved   string                 // why the journal cannot be written, "" when it can
-	since     time.Time              // when that began
-	still     map[string]*standstill // by partition: whoever is preempted might not come back
-	rival     rival
-	acted     int       // actions of this cycle
-	blind     bool      // it has lasted too long: every job is given back
-	calm      time.Time // the newest snapshot that was trusted
-	quiet     int       // cycles during which nothing disruptive is done
-	paused    bool
-	staging   staging
-	stageNews string               // what is new about the stages, until it has been told
-	handsOff  bool                 // no daemon runs: on nobody is acted, whatever was changed is given back at once
-	boundary  time.Time            // the last unit boundary that had its round
-	rounded   time.Time            // the last round
-	wake      string               // why the next round should come early
-	freeGPUs  int                  // at the last look
-	limits    map[string]limitMemo // limits of Slurm found by trying, by the group that shares them
-	perNode   map[string]int       // largest node by partition, of the newest snapshot
-	plan      planner.Plan
-	before    planner.Plan // the plan before it
-	loads     []Load
-	snapshot  planner.Snapshot
-	counts    ActionCounts
-	carried   map[string][]charge // by account: charges of jobs whose records are gone
-	spentSum  map[string]float64  // by account, as of cycle spentIn
-	spentIn   int64
+	cycle      int64
+	shown      time.Time                   // the newest View
+	last       time.Time                   // the newest Step
+	journalled time.Time                   // the newest entry of the process before
+	seen       slurm.State                 // the newest good snapshot
+	seenRecs   []*Record                   // of its jobs, nil for a plain one
+	awaits     map[awaitedTask]slurm.JobID // of its jobs: those whose end others wait for, and who; lookup only
+	trouble    string
+	suspect    string
+	unsaved    string                 // why the journal cannot be written, "" when it can
+	since      time.Time              // when that began
+	still      map[string]*standstill // by partition: whoever is preempted might not come back
+	rival      rival
+	acted      int       // actions of this cycle
+	blind      bool      // it has lasted too long: every job is given back
+	calm       time.Time // the newest snapshot that was trusted
+	quiet      int       // cycles during which nothing disruptive is done
+	paused     bool
+	staging    staging
+	stageNews  string               // what is new about the stages, until it has been told
+	handsOff   bool                 // no daemon runs: on nobody is acted, whatever was changed is given back at once
+	boundary   time.Time            // the last unit boundary that had its round
+	rounded    time.Time            // the last round
+	wake       string               // why the next round should come early
+	freeGPUs   int                  // at the last look
+	limits     map[string]limitMemo // limits of Slurm found by trying, by the group that shares them
+	perNode    map[string]int       // largest node by partition, of the newest snapshot
+	plan       planner.Plan
+	before     planner.Plan // the plan before it
+	loads      []Load
+	snapshot   planner.Snapshot
+	counts     ActionCounts
+	carried    map[string][]charge // by account: charges of jobs whose records are gone
+	spentSum   map[string]float64  // by account, as of cycle spentIn
+	spentIn    int64
 
 	mu     sync.Mutex
 	orders []waitingOrder
@@ -174,6 +175,7 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	defer func() { b.last = now }()
 
 	// 1. Observe: what people ordered, what Slurm shows, what the nodes report.
+	b.clockBack(now)
 	b.tellStages(now)
 	b.takeOrders(now)
 	if b.last.IsZero() { // the last call of the process before may still be under way

@@ -439,7 +439,9 @@ func (c *cycle) delays(ctx context.Context, waiting []*Record) error {
 		if rec.Blocked != "" && !c.now.Before(rec.BlockedTill) || job.Held || rec.Armed {
 			continue
 		}
-		if job.Begin.Sub(c.now) >= c.b.cfg.Delay/2 {
+		ahead := job.Begin.Sub(c.now)
+		tooFar := ahead > c.b.cfg.Delay+time.Minute && job.Begin.Equal(rec.Changed.Begin) // by a clock that was set back since
+		if ahead >= c.b.cfg.Delay/2 && !tooFar {
 			continue
 		}
 		if err := c.apply(ctx, rec, Delay{target(rec.ID()), c.now.Add(c.b.cfg.Delay)}); err != nil {

@@ -105,9 +105,9 @@ func (r *Record) same(job slurm.Job) bool {
 	switch {
 	case job.UID != r.UID, job.Restarts < r.Restart:
 		return false
-	case job.Restarts == r.Restart && !job.Submit.Equal(r.Submit) && (r.Restart == 0 || job.Submit.Before(r.Submit)):
+	case job.Restarts == r.Restart && !job.Submit.Equal(r.Submit) && (r.Restart == 0 || job.Submit.Before(r.Submit.Add(-r.SubmitSlack))):
 		return false // a requeue raises the count when the run ends, and sets the submit time only when the nodes are done with it
-	case job.Submit.Before(r.FirstSubmit):
+	case job.Submit.Before(r.FirstSubmit.Add(-r.SubmitSlack)):
 		return false
 	}
 	return true
@@ -275,7 +275,7 @@ func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
 		if rec.Rerun || rec.Phase == Checkpointing {
 			b.cameBack(now, rec)
 		}
-		if rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() && !rec.Rerun {
+		if rec.Phase == Checkpointing && rec.Run.answered() && !rec.Rerun { // and was not sent back by the failure of a node, say
 			rec.Returned = true
 		}
 		over := job.Submit // a requeue sets the submit time, when the nodes are done with the run

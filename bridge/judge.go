@@ -13,7 +13,7 @@ func (b *Bridge) judge(now time.Time, s slurm.State) {
 	why := ""
 	switch old := b.seen; {
 	case !b.last.IsZero() && now.Before(b.last):
-		why = fmt.Sprintf("the clock went back by %v", b.last.Sub(now))
+		why = clockText(b.last.Sub(now))
 	case !b.last.IsZero() && now.Sub(b.last) > 10*b.cfg.Poll+10*time.Second:
 		why = fmt.Sprintf("%v since the last cycle", now.Sub(b.last).Round(time.Second))
 	case len(s.Nodes) == 0:
@@ -24,6 +24,7 @@ func (b *Bridge) judge(now time.Time, s slurm.State) {
 		why = fmt.Sprintf("jobs dropped from %d to %d", len(old.Jobs), len(s.Jobs))
 	case !old.SlurmTime.IsZero() && s.SlurmTime.Before(old.SlurmTime.Add(-time.Minute)):
 		why = "Slurm shows an older state than before"
+		b.slurmClockBack(old.SlurmTime.Sub(s.SlurmTime))
 	}
 	switch {
 	case b.unsaved != "":

@@ -98,6 +98,9 @@ func (b *Bridge) forget(rec *Record) {
 // restore takes up what a journal held.
 func (b *Bridge) restore(entries []journal.Entry) (stages *staging, err error) {
 	for _, e := range entries {
+		if e.At.After(b.journalled) {
+			b.journalled = e.At
+		}
 		var err error
 		switch e.Kind {
 		case kindJob:

@@ -105,6 +105,8 @@ type Record struct {
 	// StartFailures counts starts in a row that Slurm did not carry out, Loops runs in a row that went back to the queue by themselves without progress.
 	StartFailures int `json:"start_failures,omitempty"`
 	Loops         int `json:"loops,omitempty"`
+	// SubmitSlack is by how much clocks were set back since it is known: so much earlier may it seem to be submitted when it comes back.
+	SubmitSlack time.Duration `json:"submit_slack,omitempty"`
 	// Returned says that a run of it that was asked to leave has gone back to the queue as agreed.
 	Returned bool `json:"returned,omitempty"`
 	// ResumeFailures counts runs that failed while they came back from a move of ours.

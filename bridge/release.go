@@ -24,6 +24,7 @@ func ReleaseDead(ctx context.Context, cfg Config, cluster Cluster, mem Memory, e
 	if err != nil {
 		return ReleaseReport{}, err
 	}
+	b.clockBack(now)
 	b.cycle, b.quiet = 1, 0
 	b.handsOff = true
 	state, err := cluster.State(ctx, now)
@@ -66,7 +67,7 @@ func (r *Record) onlyPinned() bool {
 
 // followKnown is follow without admitting anybody.
 func (b *Bridge) followKnown(now time.Time, s slurm.State) {
-	b.seen, b.seenRecs = s, make([]*Record, len(s.Jobs))
+	b.seen, b.seenRecs, b.awaits = s, make([]*Record, len(s.Jobs)), awaited(s.Jobs)
 	for i := range s.Jobs {
 		if rec := b.records[s.Jobs[i].ID]; rec != nil && rec.same(s.Jobs[i]) {
 			b.followJob(now, rec, s.Jobs[i])

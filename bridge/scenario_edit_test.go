@@ -186,6 +186,45 @@ func TestScenarioNiceOfTheUserIsKept(t *testing.T) {
 	}
 }
 
+// TestScenarioMovedAwayWhileOurs: a user who moves a job to another partition while it is pinned to start, or comes back from its checkpoint, is obeyed: nothing puts it back.
+func TestScenarioMovedAwayWhileOurs(t *testing.T) {
+	parts := []slurmsim.Partition{{Name: "gpu"}, {Name: "other"}, {Name: "foreign"}, {Name: "profile", MaxNodes: 2, MaxGPUs: 2}}
+	for name, c := range map[string]struct {
+		job, to string
+		when    bridge.Phase
+		ends    bridge.Phase
+	}{
+		"pinned to start, to one of ours":   {"strict", "other", bridge.Starting, bridge.Completed},
+		"pinned to start, to another one":   {"strict", "foreign", bridge.Starting, bridge.Released},
+		"on its way back, to one of ours":   {"victim", "other", bridge.Requeueing, bridge.Completed},
+		"on its way back, to another one":   {"victim", "foreign", bridge.Requeueing, bridge.Released},
+		"back in the queue, to another one": {"victim", "foreign", bridge.Waiting, bridge.Released},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, site{nodes: 1, gpus: 4, parts: parts, cfg: func(c *bridge.Config) { c.Partitions = []string{"gpu", "other"} }, sim: slurmsim.Config{Completing: 30 * time.Second}})
+			slow := training(2 * 3600)
+			slow.Save = 2 * time.Minute
+			w.submit("victim", slurmsim.Submission{GPUsPerNode: 4, Comment: "unisched:ckpt=B:USR1,stop=iters:7200,profile=skip", Body: slow})
+			w.until(30*time.Minute, "the victim runs", w.reached("victim", 50))
+			w.urgent("strict", 1200, 40*time.Minute)
+			w.until(60*time.Minute, "the moment", func() bool { return w.view(c.job).Phase == c.when && w.job(c.job).State == slurm.StatePending })
+			w.sim.Edit(w.ids[c.job], slurmsim.Edit{Partition: c.to})
+			w.run(5*time.Minute, nil)
+			if got := w.job(c.job).Partition; got != c.to {
+				t.Errorf("it is in %q, its user said %q", got, c.to)
+			}
+			w.until(6*time.Hour, "all end", w.finished("victim", "strict"))
+			if p := w.view(c.job).Phase; p != c.ends {
+				t.Errorf("it is %s in the end", p)
+			}
+			if v := w.view("victim"); v.LostIters > 0 {
+				t.Errorf("%d iterations lost", v.LostIters)
+			}
+			w.clean()
+		})
+	}
+}
+
 // A job that its user takes the GPUs away from is given back, and nothing stumbles over it.
 func TestScenarioEditToNoGPUs(t *testing.T) {
 	w := newWorld(t, site{})

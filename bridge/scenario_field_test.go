@@ -356,3 +356,30 @@ func TestScenarioLimitChangesWhileRunning(t *testing.T) {
 	}
 	w.clean()
 }
+
+// case 14: the leader and a component of a heterogeneous job are left to Slurm, and say so.
+func TestScenarioHeterogeneous(t *testing.T) {
+	w := newWorld(t, site{})
+	for _, name := range []string{"leader", "component"} {
+		w.submit(name, slurmsim.Submission{GPUs: 1, Body: training(300), Comment: "unisched:class=strict,deadline=now+6h,ckpt=B:USR1,stop=iters:300"})
+	}
+	w.shows(func(s *slurm.State) {
+		for i := range s.Jobs {
+			switch j := &s.Jobs[i]; j.ID {
+			case w.ids["leader"]:
+				j.HetJobID = w.ids["leader"]
+			case w.ids["component"]:
+				j.HetJobID, j.HetJobOffset = w.ids["leader"], 1
+			}
+		}
+	})
+	w.until(time.Hour, "both end", w.finished("leader", "component"))
+	for _, name := range []string{"leader", "component"} {
+		if v := w.view(name); v.Phase != bridge.Unmanaged || !strings.Contains(v.Why, "heterogeneous") {
+			t.Errorf("case 14: %s: %s %q", name, v.Phase, v.Why)
+		}
+		if starts, _ := w.startsOf(name); len(starts) != 1 {
+			t.Errorf("case 14: %s started %v", name, starts)
+		}
+	}
+}

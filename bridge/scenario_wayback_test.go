@@ -53,7 +53,7 @@ func TestScenarioNoWayBack(t *testing.T) {
 	}
 }
 
-// TestScenarioSlurmDeadline: Slurm ends a waiting job whose begin time and time limit together pass its --deadline. One that has such a deadline is never delayed, and one
+// TestScenarioSlurmDeadline: case 51: Slurm ends a waiting job whose begin time and time limit together pass its --deadline. One that has such a deadline is never delayed, and one
 // that is given it later is given back.
 func TestScenarioSlurmDeadline(t *testing.T) {
 	for name, c := range map[string]struct{ submitDelay time.Duration }{"with the submit plugin": {0}, "without it": {-1}} {

@@ -102,17 +102,20 @@ func (m limitMemo) spent() bool {
 func forbidsGroup(reason string) bool { return strings.HasPrefix(reason, "InvalidAccount") }
 
 // dependency is one word of what Slurm shows of --dependency: the kind, the job, and the task of an array or * for all of them.
-var dependency = regexp.MustCompile(`(after[a-z]*):([0-9]{1,10})(?:_([0-9]{1,7}|\*))?`)
+var dependency = regexp.MustCompile(`(after[a-z]*):([0-9]{1,10})(?:_([0-9]{1,7}|\*))?(?:[^0-9_]|$)`)
 
-// awaitedJobs are the jobs whose end others wait for, by id; task -1 stands for all tasks. Whoever waits only for a start (after:) is not harmed by a return.
+// awaitedTask is a job whose end another one of the same user waits for; task -1 stands for all tasks of an array. What others let wait for a job is
+// nothing that it should be spared for, and whoever waits only for its start (after:) is not harmed by its return.
 type awaitedTask struct {
 	id   slurm.JobID
 	task int
+	uid  int64
 }
 
 // maxAwaited bounds what one look keeps of everybody's dependencies.
 const maxAwaited = 1 << 16
 
+// awaited finds them in what jobs wait for.
 func awaited(jobs []slurm.Job) map[awaitedTask]slurm.JobID {
 	var out map[awaitedTask]slurm.JobID
 	for i := range jobs {
@@ -131,29 +134,26 @@ func awaited(jobs []slurm.Job) map[awaitedTask]slurm.JobID {
 			if out == nil {
 				out = map[awaitedTask]slurm.JobID{}
 			}
-			if _, ok := out[awaitedTask{slurm.JobID(id), task}]; !ok {
-				out[awaitedTask{slurm.JobID(id), task}] = jobs[i].ID
+			if t := (awaitedTask{slurm.JobID(id), task, jobs[i].UID}); out[t] == 0 {
+				out[t] = jobs[i].ID
 			}
 		}
 	}
 	return out
 }
 
-// awaitedBy is the first job that waits for the end of this one (--dependency), 0 when none does.
+// awaitedBy is the first job of the same user that waits for the end of this one (--dependency), 0 when none does.
 func (b *Bridge) awaitedBy(rec *Record) slurm.JobID {
 	if len(b.awaits) == 0 {
 		return 0
 	}
-	if id := b.awaits[awaitedTask{rec.Job, -1}]; id != 0 {
+	if id := b.awaits[awaitedTask{rec.Job, -1, rec.UID}]; id != 0 || rec.Array == 0 {
 		return id
 	}
-	if rec.Array == 0 {
-		return 0
-	}
-	if id := b.awaits[awaitedTask{rec.Array, rec.Task}]; id != 0 {
+	if id := b.awaits[awaitedTask{rec.Array, rec.Task, rec.UID}]; id != 0 {
 		return id
 	}
-	return b.awaits[awaitedTask{rec.Array, -1}]
+	return b.awaits[awaitedTask{rec.Array, -1, rec.UID}]
 }
 
 // risksOthers says that a job which others wait for has not shown that it leaves as agreed. One that ends instead, killed by the signal or with another code, is put back;

@@ -45,8 +45,11 @@ function unisched_delay(job_desc)
 	if not has_token(job_desc.comment) then return nil, "no token" end
 	if job_desc.script == nil or job_desc.script == "" then return nil, "not a batch job" end
 	if job_desc.priority == 0 then return nil, "held" end
-	-- Slurm ends a job at once whose begin time and time limit together pass its --deadline. The daemon does not manage such jobs.
-	if not unset_time(job_desc.deadline) then return nil, "has a --deadline" end
+	-- Slurm ends a job at once whose begin time and time limit together pass its --deadline. The daemon does not manage such jobs. Slurm 24.11 does not show that option
+	-- here (seen); in the script it can be found, on the command line it cannot: there the daemon takes the delay off when it sees the job.
+	if not unset_time(job_desc.deadline) or string.find("\n" .. job_desc.script, "\n#SBATCH[^\n]*%-%-deadline") ~= nil then
+		return nil, "has a --deadline"
+	end
 	local begin = os.time() + DELAY
 	local wanted = job_desc.begin_time
 	if not unset_time(wanted) and wanted >= begin then return nil, "begins later by itself" end

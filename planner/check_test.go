@@ -58,6 +58,13 @@ func TestCheck(t *testing.T) {
 		want   string // part of the first violation; empty: none
 	}{
 		{"a good plan", func(*planner.Snapshot, *planner.Plan) {}, ""},
+		{"a job starts anew where it runs", func(_ *planner.Snapshot, p *planner.Plan) {
+			p.Entries[0].Decision, p.Entries[0].Anew = planner.Move, true
+		}, ""},
+		{"a job is kept, anew", func(_ *planner.Snapshot, p *planner.Plan) { p.Entries[0].Anew = true }, "cannot be anew"},
+		{"a job moves elsewhere, anew", func(_ *planner.Snapshot, p *planner.Plan) {
+			p.Entries[0].Decision, p.Entries[0].Placement, p.Entries[0].Anew = planner.Move, on(at("a001", 2)), true
+		}, "cannot be anew"},
 		{"an entry is missing", func(_ *planner.Snapshot, p *planner.Plan) { p.Entries = p.Entries[1:] }, "6 entries for 7 jobs"},
 		{"entries in another order", func(_ *planner.Snapshot, p *planner.Plan) { p.Entries[0], p.Entries[1] = p.Entries[1], p.Entries[0] }, "is not for job"},
 		{"made for another time", func(_ *planner.Snapshot, p *planner.Plan) { p.Now = p.Now.Add(1) }, "another time"},

@@ -237,6 +237,56 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
+// pieces is a body that is made while it is read.
+type pieces struct {
+	make func(n int) string // "" is the end
+	n    int
+	rest string
+	sent int // bytes that were read
+}
+
+func (r *pieces) Read(p []byte) (int, error) {
+	if r.rest == "" {
+		if r.rest = r.make(r.n); r.rest == "" {
+			return 0, io.EOF
+		}
+		r.n++
+	}
+	n := copy(p, r.rest)
+	r.rest, r.sent = r.rest[n:], r.sent+n
+	return n, nil
+}
+
+// cases 5 and 48: of a list of 100,000 jobs no more is held than the record in hand and a buffer, and numbers beyond 31 bits lose none of them.
+func TestBigListIsStreamed(t *testing.T) {
+	const jobs = 100_000
+	body := &pieces{make: func(n int) string {
+		switch {
+		case n == 0:
+			return `{"jobs":[`
+		case n <= jobs:
+			return strings.Repeat(",", min(n-1, 1)) + fmt.Sprintf(`{"job_id":%d,"priority":4294901758,"user_id":3000000000,"comment":"%0200d"}`, n, n)
+		case n == jobs+1:
+			return `],` + lists + `}`
+		}
+		return ""
+	}}
+	handed, ahead := 0, 0
+	a, err := readAnswer(body, "jobs", func(d raw) {
+		if j, ok := readJob(d); !ok || j.Priority != 4294901758 || j.UID != 3000000000 {
+			t.Fatalf("%+v", j)
+		}
+		handed += len(d) + 1
+		ahead = max(ahead, body.sent-handed)
+	})
+	if err != nil || a.count != jobs {
+		t.Fatal(a.count, err)
+	}
+	if ahead > 64<<10 {
+		t.Errorf("%d bytes were read ahead", ahead)
+	}
+}
+
 func TestNotModified(t *testing.T) {
 	s := newServer(t, map[string]reply{"GET /slurm/v0.0.42/jobs/": {200, `{"jobs":[],` + noAnswer + `,"errors":[]}`}})
 	c, since := pinned(t, s), time.Unix(1795964676, 0).UTC()

@@ -125,7 +125,7 @@ func TestNoFailover(t *testing.T) {
 	}
 }
 
-// case 4: a write is sent to one endpoint, once, whatever becomes of it; only the next call goes elsewhere.
+// A write is sent to one endpoint, once, whatever becomes of it; only the next call goes elsewhere.
 func TestWritesDoNotFailOver(t *testing.T) {
 	write := func(p pair) error {
 		return p.Update(context.Background(), JobID(3).Ref(), Update{Hold: Some(true)})

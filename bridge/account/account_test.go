@@ -62,7 +62,7 @@ func TestOfNotEnded(t *testing.T) {
 	}
 }
 
-// What is long is cut, and a restarted daemon writes nothing twice; a job that ended again is read as it ended last.
+// case 10: what is long is cut, and a restarted daemon writes nothing twice; a job that ended again is read as it ended last.
 func TestStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), Folder)
 	if _, err := Read(dir, time.Time{}); !errors.Is(err, fs.ErrNotExist) {

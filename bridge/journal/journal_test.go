@@ -131,6 +131,31 @@ func TestDamageIsMovedAside(t *testing.T) { // case 53: the whole kind
 	}
 }
 
+// case 53: power was lost while the file grew: its tail is zeros, or zeros stand where the last entry was to be. What was acknowledged before is all there.
+func TestZeroTail(t *testing.T) {
+	for name, tail := range map[string]string{"a page": strings.Repeat("\x00", 4096), "one byte": "\x00", "half an entry and zeros": "0000abcd {\"ki" + strings.Repeat("\x00", 500)} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			b := append(write(t, dir), tail...)
+			if err := os.WriteFile(filepath.Join(dir, fileName), b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			j, o := mustOpen(t, dir)
+			want := []Entry{entry("job", "1", `{"a":3}`), entry("job", "2", `{"a":2}`)}
+			if d := cmp.Diff(want, o.Latest); d != "" || o.Damaged != "" || o.TornBytes != int64(len(tail)) {
+				t.Errorf("torn %d, damaged %q %s", o.TornBytes, o.Damaged, d)
+			}
+			if err := j.Append(entry("job", "9", `{}`)); err != nil {
+				t.Fatal(err)
+			}
+			j.Close()
+			if _, o = mustOpen(t, dir); len(o.Latest) != 3 || o.Damaged != "" {
+				t.Errorf("opened again: %d entries, damaged %q", len(o.Latest), o.Damaged)
+			}
+		})
+	}
+}
+
 // An admin removes the state directory under the living daemon: what is appended would be lost, and must not be believed. Compact mends it, unless
 // another process has taken the place.
 func TestRemovedUnderneath(t *testing.T) {

@@ -282,7 +282,7 @@ func (b *books) planned(s planner.Snapshot, p planner.Plan, took time.Duration) 
 	}
 	b.integrate(s.Now)
 	b.degraded = !p.Solver.Proven()
-	if p.Solver.Asked() {
+	if p.Solver.Asked() && p.Solver.Solve > 0 { // a plan may be proven without a solver
 		b.solves = append(b.solves, p.Solver.Solve)
 	}
 	if b.degraded {

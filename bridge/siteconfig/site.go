@@ -117,6 +117,9 @@ func Defaults() Site {
 	}
 }
 
+// maxPatience bounds every wait for one job.
+const maxPatience = 24 * time.Hour
+
 // maxSocketPath is what a sockaddr_un holds on Linux, less the final zero and the suffix under which the socket is made.
 const maxSocketPath = 107 - 8
 
@@ -165,6 +168,11 @@ func (s Site) Validate() error {
 	bad(p.SolverLimit >= 10*time.Millisecond && p.SolverLimit <= s.Bridge.Unit, "planner.solver_limit %v is not within 10ms..bridge.unit", p.SolverLimit)
 	bad(p.RewardRatio >= 1 && p.RewardRatio <= 1e6, "planner.reward_ratio %v is not within 1..1e6", p.RewardRatio)
 	errs = append(errs, s.Replay.Validate()...)
+	// Nobody shall wait without end, neither for a daemon that is dead (the delay) nor for another job. The simulator may.
+	b := s.Bridge
+	bad(b.Delay <= max(time.Hour, 3*b.Poll), "bridge.delay %v is above 1h: without the daemon its jobs would wait that long", b.Delay)
+	bad(max(b.ProfileTime, b.CheckpointTimeout, b.StartTimeout) <= maxPatience,
+		"bridge.profile_time %v, checkpoint_timeout %v or start_timeout %v is above %v", b.ProfileTime, b.CheckpointTimeout, b.StartTimeout, maxPatience)
 	bad(s.Metrics.Listen == "" || validListen(s.Metrics.Listen), "metrics.listen %q is not address:port", s.Metrics.Listen)
 	errs = append(errs, validNotify(s.Notify)...)
 	if err := s.Bridge.Validate(); err != nil {

@@ -98,6 +98,8 @@ func TestParseFaults(t *testing.T) {
 		{"a page for everybody", "[web]\nlisten = \"0.0.0.0:8321\"\nhosts = [\"https://x\"]\n",
 			"f: web.listen \"0.0.0.0:8321\" is not an address of the loopback such as 127.0.0.1:8321: the page has no passwords, put a proxy before it\n" +
 				"f: web.hosts: \"https://x\" is no host name"},
+		{"waits without end", "[bridge]\ndelay = \"2h\"\nprofile_time = \"1h\"\ncheckpoint_timeout = \"25h\"\n", "f: bridge.delay 2h0m0s is above 1h: without the daemon its jobs would wait that long\n" +
+			"f: bridge.profile_time 1h0m0s, checkpoint_timeout 25h0m0s or start_timeout 30s is above 24h0m0s"},
 		{"zone", "[bridge]\nzone = \"Mars/Olympus\"\n", `f:2: bridge.zone: "Mars/Olympus" is no time zone such as "Europe/Berlin": unknown time zone Mars/Olympus`},
 		{"socket path too long", "[daemon]\ncontrol_socket = \"/" + strings.Repeat("a", 107) + "\"\n", "f: daemon.control_socket is longer than 99 bytes"},
 	} {

@@ -26,11 +26,12 @@ func (c cell) ID() string {
 // full is the variant in which nothing is varied.
 const full = "full"
 
-// The policies. Slow ones solve a model of their own or rank every job anew in each round: they take part in slices of up to two days only.
+// The policies. Slow ones solve a model of their own or rank every job anew in each round: they, and the CHRONUS that lets jobs run on, take part in slices of up to
+// two days only.
 var (
 	allPolicies = []string{"unisched", "fifo", "backfill", "srtf", "srsf", "edf", "llf", "slack", "slacksrsf", "tiresias", "themis", "optimus", "tetrisched", "3sigma", "genie",
-		"chronus", "elasticflow"}
-	slowPolicies  = []string{"themis", "optimus", "tetrisched", "3sigma", "genie", "elasticflow"}
+		"chronus", "chronus-sticky", "elasticflow"}
+	slowPolicies  = []string{"chronus-sticky", "themis", "optimus", "tetrisched", "3sigma", "genie", "elasticflow"}
 	longPolicies  = []string{"unisched", "chronus", "srsf", "edf", "slack", "slacksrsf"}
 	quickPolicies = []string{"unisched", "srsf", "edf", "backfill"}
 )
@@ -80,7 +81,7 @@ var short = []struct {
 	nodes                                   int
 }{
 	{"load1", "philly-1d", phillyTrace, "philly", "42d", "43d", 84},
-	{"itp", "cluster01-4d", itpTrace(1), "itp", "39d", "43d", 2},
+	{"itp", "cluster01-4d", itpTrace(1), "itp", "6d", "10d", 2},
 	{"itp", "cluster02-2d", itpTrace(2), "itp", "43d", "45d", 11},
 	{"itp", "cluster03-2d", itpTrace(3), "itp", "42d", "44d", 17},
 	{"itp", "cluster04-1d", itpTrace(4), "itp", "15d", "16d", 62},
@@ -93,8 +94,13 @@ func itpTrace(i int) string { return fmt.Sprintf("traces/itp/cluster%02d.csv", i
 func shortSpecs(workload string) []spec {
 	var out []spec
 	for _, s := range short {
-		out = append(out, spec{s.group, s.name + "-" + workload, s.trace, s.nodes, flags("--format", s.format, "--workload", workload, "--from", s.from, "--until", s.until), longPolicies,
-			flags("--from", s.from, "--until", s.until)})
+		args := flags("--format", s.format, "--workload", workload, "--from", s.from, "--until", s.until)
+		name, quick := s.name+"-"+workload, flags("--from", s.from, "--until", s.until) // short enough but for Philly's
+		if s.group == "load1" {
+			quick = flags("--from", "42d", "--until", "1010h")
+		}
+		out = append(out, spec{s.group, name, s.trace, s.nodes, args, longPolicies, quick},
+			spec{s.group, name + "-oracle", s.trace, s.nodes, append(slices.Clone(args), "--oracle"), longPolicies, quick})
 	}
 	return out
 }
@@ -131,8 +137,8 @@ func specs() []spec {
 		}
 	}
 	for _, kind := range []string{"MIX1", "MIX2", "SLO"} {
-		out = append(out, spec{"artifact", strings.ToLower(kind), chronusTrace(kind), 64, flags("--format", "chronus", "--until", "2d", "--unit", "20m", "--slo-lease-units", "1",
-			"--overhead", "chronus", "--estimates", "chronus", "--flat-placement"), []string{"chronus"}, quickDays})
+		out = append(out, spec{"artifact", strings.ToLower(kind), chronusTrace(kind), 64, flags("--format", "chronus", "--until", "2d", "--unit", "5m", "--slo-lease-units", "4",
+			"--overhead", "chronus", "--estimates", "chronus", "--flat-placement"), []string{"chronus", "chronus-sticky"}, quickDays})
 	}
 	for _, until := range []string{"6h", "12h", "1d"} {
 		out = append(out, spec{"speed", "mix1-" + until, chronusTrace("MIX1"), 64, flags("--format", "chronus", "--oracle", "--until", until), []string{"unisched", "srsf"}, quickDays})
@@ -168,7 +174,7 @@ func variedOn() []spec {
 // partition for profiles, and topology, for which a job must be allowed to spread.
 func wide() (out []spec) {
 	for _, s := range shortSpecs("mix1") {
-		if strings.HasPrefix(s.workload, "cluster03") || strings.HasPrefix(s.workload, "cluster04") {
+		if s.workload == "cluster03-2d-mix1" || s.workload == "cluster04-1d-mix1" {
 			s.group = "ablation"
 			out = append(out, s)
 			s.workload, s.args = s.workload+"-spread", append(slices.Clone(s.args), "--spread")
@@ -181,8 +187,9 @@ func wide() (out []spec) {
 // loads are tried on the synthetic trace, with a few policies.
 var loads = []string{"0.6", "0.8", "0.9", "1.1", "1.2"}
 
-// quickCells are those of a quick run: one workload of each kind.
-var quickCells = regexp.MustCompile(`^(paper/.*-mix2-96|load1/philly-mix1|itp/cluster03-mix2|chronus2d/mix[12](-oracle)?|ablation/helios-mix2|sensitivity/helios-mix2|load/helios-mix2)/`)
+// quickCells are those of a quick run: one workload of each kind, and of the sweeps a value each.
+var quickCells = regexp.MustCompile(`^(paper/.*-mix2-96/|load1/philly-1d-mix1/|itp/cluster03-2d-mix1-oracle/|chronus2d/mix[12](-oracle)?/|ablation/helios-mix2/` +
+	`|sensitivity/helios-mix2/(full|unit=10m|slo-lease-units=1|reward-ratio=300|profile-gpus=1|solver-limit=200ms|noise=0.1|requeue-delay=60s)/|load/helios-mix2/load=(0.8|1.2)/)`)
 
 // quickNodes bounds the nodes of a quick run.
 const quickNodes = 16

@@ -172,7 +172,7 @@ func TestArray(t *testing.T) {
 	}
 	script := filepath.Join(dir, "o u't", "array.sbatch")
 	text := read(t, dir, "o u't/array.sbatch")
-	for _, want := range []string{"#SBATCH --array=0-80%64\n", "--time=100\n", "#SBATCH --partition=cpu\n#SBATCH --account=lab\n", `'\''t/cells.list'`} {
+	for _, want := range []string{"#SBATCH --array=0-92%64\n", "--time=100\n", "#SBATCH --partition=cpu\n#SBATCH --account=lab\n", `'\''t/cells.list'`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -181,7 +181,7 @@ func TestArray(t *testing.T) {
 		t.Errorf("bash -n: %v\n%s", err, b)
 	}
 	list := strings.Split(strings.TrimSpace(read(t, dir, "o u't/cells.list")), "\n")
-	if len(list) != 81 || len(slices.Compact(slices.Sorted(slices.Values(list)))) != 81 {
+	if len(list) != 93 || len(slices.Compact(slices.Sorted(slices.Values(list)))) != 93 {
 		t.Errorf("%d cells in the list", len(list))
 	}
 	// One task, with the program replaced by one that tells what it was asked for.

@@ -2,9 +2,7 @@ package policy
 
 import (
 	"context"
-	"fmt"
 	"math"
-	"os"
 	"slices"
 	"time"
 
@@ -23,12 +21,15 @@ type chronus struct {
 	round round
 	// promised are the deadlines of accepted jobs; the zero time marks a job that was demoted. Lookup only.
 	promised map[planner.JobID]time.Time
-	from     time.Time // of the first lease that claims are counted in
+	// whole are the estimates of deadline jobs in seconds, as they came. Lookup only.
+	whole map[planner.JobID]float64
+	from  time.Time // of the first lease that claims are counted in
 	// origin is the beginning of the lease that leases were last assigned for, leases the beginnings of those assigned. Lookup only.
 	origin time.Time
 	leases map[planner.JobID][]time.Time
 
-	length time.Duration // of a lease, a multiple of the unit
+	again  map[planner.JobID]bool // jobs that began anew at the last boundary; lookup only
+	length time.Duration          // of a lease, a multiple of the unit
 	claims []claim
 	free   []int // GPUs by lease, from origin
 	left   []int // the same, while claims are packed
@@ -54,7 +55,7 @@ func (c *claim) slack() int { return c.last - c.need }
 const chronusHorizon = 1008
 
 func newChronus(o Options) Policy {
-	return &chronus{o: o, promised: map[planner.JobID]time.Time{}, leases: map[planner.JobID][]time.Time{}}
+	return &chronus{o: o, promised: map[planner.JobID]time.Time{}, whole: map[planner.JobID]float64{}, again: map[planner.JobID]bool{}, leases: map[planner.JobID][]time.Time{}}
 }
 
 func newChronusSticky(o Options) Policy {
@@ -74,30 +75,43 @@ func (p *chronus) Plan(ctx context.Context, s planner.Snapshot) planner.Plan {
 	p.forget()
 	stats := planner.SolverStats{Status: "skipped"}
 	boundary := !origin.Equal(p.origin)
-	held := map[planner.JobID]bool{}
-	if boundary {
-		for i := range r.jobs {
-			if j := &r.jobs[i]; j.running() && p.now(j) {
-				held[j.Run.Job] = true
-			}
-		}
+	switch {
+	case boundary:
 		p.origin, p.from = origin, origin
 		p.read()
 		p.admit()
 		stats = p.assign(ctx)
-	} else if !p.o.ChronusSticky {
+	case !p.o.ChronusSticky: // whoever comes in between may have leases from the next boundary on
 		p.from = origin.Add(p.length)
 		p.read()
 		p.admit()
 	}
+	if !boundary && p.o.ChronusTick > 0 && s.Now.Sub(s.Now.Truncate(p.o.ChronusTick)) > s.Unit/20 {
+		p.rest()
+	}
 	p.rank(boundary)
 	r.settle(inPlace)
 	if boundary && !p.o.ChronusSticky {
-		r.restart(func(j *job) bool { return !(os.Getenv("X_FREE") != "" && held[j.Run.Job] && p.now(j)) })
+		clear(p.again)
+		r.restart()
+		for i := range r.jobs {
+			if j := &r.jobs[i]; j.decided == planner.Move {
+				p.again[j.Run.Job] = true
+			}
+		}
 	}
 	plan := r.plan("chronus")
 	plan.Solver = stats
 	return plan
+}
+
+// rest lets nobody begin in this round but those who were to begin at the boundary and have not yet.
+func (p *chronus) rest() {
+	for i := range p.round.jobs {
+		if j := &p.round.jobs[i]; !j.running() && j.idle == "" && !p.again[j.Run.Job] && !p.now(j) && !j.Foreign {
+			j.idle = planner.ReasonOutbid
+		}
+	}
 }
 
 // consolidate leaves every job only the shapes on the fewest nodes.
@@ -119,6 +133,7 @@ func (p *chronus) forget() {
 		if !p.round.knows(id) {
 			delete(p.promised, id)
 			delete(p.leases, id)
+			delete(p.whole, id)
 		}
 	}
 }
@@ -153,7 +168,7 @@ func (p *chronus) read() {
 		if !j.Class.SLO() || j.Foreign || j.Unmeasured || j.idle != "" && j.idle != planner.ReasonLeaving {
 			continue
 		}
-		need := r.chronusEstimate(j, j.workTime(j.gpus())) // which has a resume for every lease
+		need := p.estimate(j)
 		least := 1
 		if j.running() && p.from.After(r.s.Now) { // until then it runs
 			need, least = max(0, need-p.from.Sub(r.s.Now).Seconds()), 0
@@ -186,6 +201,27 @@ func (p *chronus) read() {
 	}
 }
 
+// estimate is the time in seconds that the job still holds GPUs by the estimate of CHRONUS: what the whole job was thought to take when it came, with a resume
+// for each lease, less what it has run.
+func (p *chronus) estimate(j *job) float64 {
+	if p.o.ChronusSticky { // of what is left now
+		if p.o.ChronusEstimates {
+			return j.left
+		}
+		return p.round.chronusEstimate(j, j.left)
+	}
+	whole, known := p.whole[j.Run.Job]
+	left := j.workTime(j.gpus())
+	if !known {
+		whole = p.round.chronusEstimate(j, left) + j.ran()
+		p.whole[j.Run.Job] = whole
+	}
+	return max(whole-j.ran(), left)
+}
+
+// ran is how long the job has held as many GPUs as it wants, in seconds.
+func (j *job) ran() float64 { return positive(j.Attained) / float64(max(1, j.gpus())) }
+
 // usable is the number of leases that end by a deadline.
 func (p *chronus) usable(at time.Time) int {
 	if !at.After(p.from) {
@@ -201,9 +237,6 @@ func (p *chronus) admit() {
 		if at, ok := p.promised[c.job.Run.Job]; ok && !at.IsZero() {
 			p.aim(c, at)
 			c.accepted = c.need <= c.last
-			if !c.accepted && os.Getenv("X_DEBUG") != "" {
-				fmt.Fprintf(os.Stderr, "LOST %s job %v g %d left %.1f need %d last %d state %v started %v due %v from %v\n", r_(p), c.job.Run, c.gpus, c.job.left/60, c.need, c.last, c.job.State, c.job.Started, at.Format("02 15:04"), p.from.Format("02 15:04"))
-			}
 		} else if ok { // demoted: may still get leases, for the first deadline that it can meet
 			for _, t := range c.job.Tiers {
 				if p.aim(c, t.At); t.Value > 0 && c.need <= c.last {
@@ -225,9 +258,9 @@ func (p *chronus) admit() {
 	for _, k := range waiting {
 		c := &p.claims[k]
 		p.promised[c.job.Run.Job] = time.Time{}
-		for _, t := range c.job.Tiers {
-			if t.Value <= 0 {
-				continue
+		for n, t := range c.job.Tiers {
+			if t.Value <= 0 || !p.o.ChronusSticky && n+1 < len(c.job.Tiers) && c.job.Tiers[n+1].Value > 0 {
+				continue // its last deadline is promised, and the program looks for a better one
 			}
 			p.aim(c, t.At)
 			c.value = t.Value
@@ -262,5 +295,3 @@ func (p *chronus) aim(c *claim, at time.Time) {
 func (p *chronus) sortClaims() {
 	slices.SortStableFunc(p.claims, func(a, b claim) int { return compareClaims(&a, &b) })
 }
-
-func r_(p *chronus) string { return p.round.s.Now.Format("02 15:04") }

@@ -3,9 +3,7 @@ package policy
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
-	"os"
 	"slices"
 	"time"
 
@@ -92,7 +90,7 @@ func (p *chronus) assign(ctx context.Context) planner.SolverStats {
 		in = p.within(in)
 	}
 	done := false
-	if p.o.Solve != nil && len(in) <= chronusRows {
+	if p.o.Solve != nil && p.rows(in) <= chronusRows {
 		m, cols := p.program(in, demoted)
 		stats.Rows, stats.Cols = m.Rows(), m.Cols()
 		if m.Cols() > 0 {
@@ -116,30 +114,9 @@ func (p *chronus) assign(ctx context.Context) planner.SolverStats {
 		for _, k := range in {
 			p.claims[k].given = p.claims[k].given[:0]
 		}
-		if os.Getenv("X_DEBUG") != "" {
-			fmt.Fprintln(os.Stderr, "BROKEN", p.origin.Format("02 15:04"))
-		}
 	}
 	if !done {
 		p.fallBack(in, stats.Status == "failed", demoted)
-	}
-	if os.Getenv("X_DEBUG") != "" {
-		acc, now, nowg, tot, sh := 0, 0, 0, 0, 0
-		for k := range p.claims {
-			c := &p.claims[k]
-			tot++
-			if c.accepted {
-				acc++
-			}
-			if c.shaky {
-				sh++
-			}
-			if slices.Contains(c.given, 0) {
-				now++
-				nowg += c.gpus
-			}
-		}
-		fmt.Fprintln(os.Stderr, p.origin.Format("02 15:04"), "claims", tot, "acc", acc, "shaky", sh, "now", now, "gpus", nowg, "of", p.free[0], "demoted", demoted, stats.Status, stats.Rows, stats.Cols, stats.Solve)
 	}
 	clear(p.leases)
 	for k := range p.claims {
@@ -167,29 +144,81 @@ func (p *chronus) program(in []int, demoted bool) (*milp.Model, []step) {
 	}
 	for _, k := range in {
 		c := &p.claims[k]
-		value := c.value
-		if !c.accepted {
-			value *= 0.99 // of two alike, the promise is kept
+		tiers := p.tiers(c)
+		var met []int32 // by deadline
+		var row []int32
+		var coef []float64
+		for _, t := range tiers {
+			met = append(met, int32(m.AddCol(t.value, 0, 1, true)))
+			row, coef = append(row, met[len(met)-1]), append(coef, -float64(c.need))
+			cols = append(cols, step{job: k, gpus: -1})
 		}
-		row := []int32{int32(m.AddCol(value, 0, 1, true))}
-		cols = append(cols, step{job: k, gpus: -1})
-		coef := []float64{-float64(c.need)}
-		for t := range min(c.last, len(p.free)) {
+		lease := make([]int32, min(c.last, len(p.free)))
+		for t := range lease {
 			obj := 0.0
 			if t == 0 && p.free[0] > 0 {
 				obj = sign * float64(c.gpus) / float64(p.free[0])
 			}
-			col := int32(m.AddCol(obj, 0, 1, true))
+			lease[t] = int32(m.AddCol(obj, 0, 1, true))
 			cols = append(cols, step{job: k, gpus: t})
-			row, coef = append(row, col), append(coef, 1)
-			idx[t], val[t] = append(idx[t], col), append(val[t], float64(c.gpus))
+			row, coef = append(row, lease[t]), append(coef, 1)
+			idx[t], val[t] = append(idx[t], lease[t]), append(val[t], float64(c.gpus))
 		}
 		m.AddRow(0, 0, row, coef)
+		if len(tiers) > 1 {
+			m.AddRow(math.Inf(-1), 1, met, ones(len(met)))
+		}
+		for n, t := range tiers[:len(tiers)-1] { // leases after a deadline are for the later ones
+			row, coef = slices.Clone(met[n+1:]), coef[:0]
+			for range row {
+				coef = append(coef, -float64(c.need))
+			}
+			row = append(row, lease[t.last:]...)
+			m.AddRow(math.Inf(-1), 0, row, append(coef, ones(len(lease)-t.last)...))
+		}
 	}
 	for t := range idx {
 		m.AddRow(math.Inf(-1), float64(p.free[t]), idx[t], val[t])
 	}
 	return m, cols
+}
+
+// goal is a deadline that a claim may be given leases for.
+type goal struct {
+	last  int
+	value float64
+}
+
+// tiers are the deadlines that a claim may be given leases for, the last one being the one it was accepted for.
+func (p *chronus) tiers(c *claim) []goal {
+	value := c.value
+	if !c.accepted {
+		value *= 0.99 // of two alike, the promise is kept
+	}
+	var out []goal
+	for _, t := range c.job.Tiers {
+		if last := p.usable(t.At); !p.o.ChronusSticky && last < c.last && last >= c.need && t.Value > 0 && (len(out) == 0 || last > out[len(out)-1].last) {
+			out = append(out, goal{last, t.Value})
+		}
+	}
+	return append(out, goal{c.last, value})
+}
+
+func ones(n int) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = 1
+	}
+	return out
+}
+
+// rows is the number of rows that claims take in the artifact's program: one for each deadline.
+func (p *chronus) rows(in []int) int {
+	n := 0
+	for _, k := range in {
+		n += len(p.tiers(&p.claims[k]))
+	}
+	return n
 }
 
 // wanted lists the claims that the program may give leases to.
@@ -208,10 +237,11 @@ func (p *chronus) wanted() []int {
 
 // within leaves no more claims than the program takes: the largest, then those with the most time, keep the leases that they have.
 func (p *chronus) within(in []int) []int {
-	if len(in) <= chronusRows {
+	rows := p.rows(in)
+	switch {
+	case rows <= chronusRows:
 		return in
-	}
-	if p.o.ChronusPrune {
+	case p.o.ChronusPrune:
 		return in[:chronusRows]
 	}
 	large := slices.Clone(in)
@@ -221,8 +251,9 @@ func (p *chronus) within(in []int) []int {
 	})
 	out := map[int]bool{}
 	for _, k := range large {
-		if len(in)-len(out) > chronusRows && p.keepLeases(&p.claims[k]) {
+		if rows > chronusRows && p.keepLeases(&p.claims[k]) {
 			out[k] = true
+			rows -= len(p.tiers(&p.claims[k]))
 		}
 	}
 	return slices.DeleteFunc(in, func(k int) bool { return out[k] })
@@ -264,9 +295,6 @@ func (p *chronus) fallBack(in []int, failed, demoted bool) {
 	}
 	if all {
 		return
-	}
-	if os.Getenv("X_DEBUG") != "" {
-		fmt.Fprintln(os.Stderr, "REPACK", p.origin.Format("02 15:04"))
 	}
 	for k := range p.claims { // together they do not fit: as they were accepted, in order
 		c := &p.claims[k]
@@ -382,20 +410,11 @@ func (p *chronus) rank(boundary bool) {
 	})
 }
 
-// alive reports whether the job has a deadline that can be met.
+// alive reports whether the job has a deadline that can be met by its duration alone, without what the estimate of CHRONUS adds.
 func (p *chronus) alive(j *job) bool {
-	if p.o.ChronusSticky || os.Getenv("X_ALIVE") == "" {
+	if p.o.ChronusSticky {
 		return j.alive()
 	}
-	r := &p.round
-	left := j.left
-	if r.o.ChronusEstimates {
-		left /= (1 + 30*(1+math.Log2(float64(max(1, j.gpus()))))/r.o.ChronusLease.Seconds()) * 1.1
-	}
-	for _, t := range j.Tiers {
-		if t.Value > 0 && t.At.Sub(r.s.Now).Seconds() >= left {
-			return true
-		}
-	}
-	return false
+	left := j.workTime(j.gpus())
+	return slices.ContainsFunc(j.Tiers, func(t planner.Tier) bool { return t.Value > 0 && t.At.Sub(p.round.s.Now).Seconds() >= left })
 }

@@ -113,8 +113,12 @@ func TestByHand(t *testing.T) {
 		{"leases ahead of deadlines", "chronus", "edf", nil, 1,
 			[]planner.Job{strict(at(1, 0, 3, 1), 8), strict(at(2, 0, 3, 1), 4), at(3, 0, 1, 1), strict(at(4, 0, 3, 1), 4)},
 			map[planner.JobID]float64{1: 7, 2: 3, 3: 4, 4: 10}},
-		// Only job 1 (value 100) or both others (80 each, leases of one GPU) can have the first lease; the promise to job 1 is broken.
-		{name: "the program counts values", policy: "chronus", other: "edf", solve: everything, gpus: 2,
+		// Only job 1 (value 100) or both others (80 each, leases of one GPU) can have the first lease: job 1 was promised it, the others have what is left.
+		{name: "promises are kept", policy: "chronus", other: "chronus-sticky", solve: everything, gpus: 2,
+			jobs: []planner.Job{strict(at(1, 0, 3, 2), 4), worth(strict(at(2, 0, 3, 1), 4), 80), worth(strict(at(3, 0, 3, 1), 4), 80)},
+			want: map[planner.JobID]float64{1: 3, 2: 6, 3: 6}},
+		// In the sticky form the promise to job 1 is broken.
+		{name: "the program counts values", policy: "chronus-sticky", other: "edf", solve: everything, gpus: 2,
 			jobs: []planner.Job{strict(at(1, 0, 3, 2), 4), worth(strict(at(2, 0, 3, 1), 4), 80), worth(strict(at(3, 0, 3, 1), 4), 80)},
 			want: map[planner.JobID]float64{1: 6, 2: 3, 3: 3}},
 		// Job 1 needs two GPUs, job 2 the other two; job 3 is turned down, though its deadline is the earliest.

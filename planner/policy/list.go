@@ -61,9 +61,9 @@ func (r *round) leftover(j *job) {
 	}
 }
 
-// restart lets the jobs that keep their place, and of which which is true, start anew there: their lease ends, and they pay for the next one like any
+// restart lets the jobs that keep their place start anew there: their lease ends, and they pay for the next one like any
 // other start. As many are left alone as the budget of preemptions does not cover, best rank first.
-func (r *round) restart(which func(*job) bool) {
+func (r *round) restart() {
 	b, bounded := r.s.Budget()
 	for i := range r.jobs {
 		if d := r.jobs[i].decided; d == planner.Move || d == planner.Stop || d == "" && r.jobs[i].running() {
@@ -72,7 +72,7 @@ func (r *round) restart(which func(*job) bool) {
 	}
 	for k := len(r.order) - 1; k >= 0; k-- {
 		j := &r.jobs[r.order[k]]
-		if j.decided != planner.Keep || j.pin != "" || j.Blocked != "" || j.Profiles() || bounded && b <= 0 || !which(j) || !r.again(j) {
+		if j.decided != planner.Keep || j.pin != "" || j.Blocked != "" || j.Profiles() || bounded && b <= 0 || !r.again(j) {
 			continue
 		}
 		j.decided = planner.Move

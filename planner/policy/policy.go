@@ -53,6 +53,8 @@ type Options struct {
 	ChronusLease time.Duration
 	// ChronusSticky lets its jobs run on in place from one lease to the next, where in its artifact all start anew at the end of each lease.
 	ChronusSticky bool
+	// ChronusTick is the period at which it looks for jobs to start, as its artifact does every five minutes (default 0: in every round).
+	ChronusTick time.Duration
 	// ChronusPrune keeps its program within the artifact's 400 jobs by leaving out those of least value per GPU and lease, where it otherwise packs
 	// greedily. That is no part of CHRONUS, and makes it stronger under load.
 	ChronusPrune bool

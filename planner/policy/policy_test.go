@@ -33,7 +33,7 @@ func make1(t testing.TB, name string, o Options) Policy {
 }
 
 func TestNames(t *testing.T) {
-	want := strings.Fields("fifo backfill srtf srsf edf llf slack slacksrsf tiresias themis optimus tetrisched 3sigma genie chronus elasticflow")
+	want := strings.Fields("fifo backfill srtf srsf edf llf slack slacksrsf tiresias themis optimus tetrisched 3sigma genie chronus chronus-sticky elasticflow")
 	if d := cmp.Diff(want, Names()); d != "" {
 		t.Error(d)
 	}

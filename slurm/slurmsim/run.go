@@ -250,7 +250,7 @@ func (r *run) signal(c *Cluster, name slurm.SignalName) {
 		c.tell(r.j, Signalled, r.from)
 		r.say(c, progress.Line{Kind: progress.Signal, Signal: string(name)})
 		asked := c.now
-		c.moves(r, b.Save, func() { r.savedIt(c, c.now.Sub(asked)) })
+		c.moves(r, b.Save, func() { r.savedIt(c, max(c.now.Sub(asked), 0)) })
 	}
 }
 

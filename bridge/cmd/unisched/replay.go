@@ -16,6 +16,7 @@ import (
 	"unisched/bridge/sim"
 	"unisched/bridge/siteconfig"
 	"unisched/planner"
+	"unisched/planner/milp/highs"
 )
 
 const replayLong = `Reads the rounds that a daemon has stored (state_dir/rounds: what it saw, what it planned, who has ended since) and tells what really happened, how
@@ -173,7 +174,7 @@ func (a *app) replayAll(ctx context.Context, f replayFlags, site siteconfig.Site
 	}
 	var out []replayed
 	for i, r := range results {
-		p, err := sf.simPolicy(f.policies[i])
+		p, err := sf.simPolicy(f.policies[i], highs.New(highs.Options{}))
 		if err != nil {
 			return nil, err
 		}

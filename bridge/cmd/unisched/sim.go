@@ -37,6 +37,8 @@ type simFlags struct {
 	ablate                 []string
 	overhead, estimates    string
 	requeue                time.Duration
+	streams                int
+	chronusLease           time.Duration
 	load                   float64
 	days                   float64
 	dataDir, out           string
@@ -93,6 +95,8 @@ func (a *app) simCommand() *cobra.Command {
 	s.StringVar(&f.overhead, "overhead", "", "chronus: the costs of that artifact (a resume costs 0.5(1+log2 g) min, saving nothing)")
 	s.StringVar(&f.estimates, "estimates", "", "chronus: durations as that artifact guesses them")
 	s.DurationVar(&f.requeue, "requeue-delay", 0, "Slurm's own delay after a requeue (0: as measured, 121 s)")
+	s.IntVar(&f.streams, "storage-streams", 0, "checkpoints that shared storage reads or writes at full speed at once (0: any number)")
+	s.DurationVar(&f.chronusLease, "chronus-lease", 20*time.Minute, "lease of chronus, rounded up to whole units")
 	s.Float64Var(&f.load, "load", 1, "load of a helios-like trace")
 	s.Float64Var(&f.days, "days", 14, "days of a helios-like trace")
 	s.StringVar(&f.dataDir, "data-dir", "", "`folder` of side tables (default $UNISCHED_DATA, else ../shared/data)")
@@ -140,6 +144,10 @@ func (f simFlags) check() error {
 		return simUsage("--overhead %q: only chronus", f.overhead)
 	case f.estimates != "" && f.estimates != "chronus":
 		return simUsage("--estimates %q: only chronus", f.estimates)
+	case f.streams < 0 || f.streams > 1e6:
+		return simUsage("--storage-streams %d is below 0, or no number of streams", f.streams)
+	case f.chronusLease < time.Minute || f.chronusLease > 24*time.Hour:
+		return simUsage("--chronus-lease %v is not within 1m..24h", f.chronusLease)
 	case !(f.noise >= 0 && f.noise <= 1):
 		return simUsage("--noise %v is not within 0..1", f.noise)
 	case !slices.Contains([]int{0, 1, 2, 4, 8}, f.profileGPUs):
@@ -257,7 +265,7 @@ func (a *app) simTrace(f simFlags) (trace.Trace, error) {
 // simConfig is the simulated site.
 func (a *app) simConfig(f simFlags, t trace.Trace) (sim.Config, error) {
 	c := sim.Config{Nodes: f.nodes, GPUsPerNode: f.perNode, Unit: f.unit, SLOUnits: f.sloUnits, Seed: f.seed, Noise: f.noise, Profile: 5 * time.Minute, ProfileGPUs: f.profileGPUs,
-		Requeue: f.requeue, Speeds: sim.Published(), Spread: f.spread, Clock: a.now}
+		Requeue: f.requeue, Streams: f.streams, Speeds: sim.Published(), Spread: f.spread, Clock: a.now}
 	if slices.ContainsFunc(t.Jobs, func(j trace.Job) bool { return len(j.Counts) > 1 }) {
 		rows, err := a.strongRows(f, c.Speeds.Models())
 		if err != nil {

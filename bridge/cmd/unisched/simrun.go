@@ -28,15 +28,18 @@ import (
 // simPolicies are the names that --policy knows, ours first.
 func simPolicies() []string { return append([]string{"unisched"}, policy.Names()...) }
 
-// simPolicy makes one policy, each with a solver of its own.
-func (f simFlags) simPolicy(name string) (bridge.Policy, error) {
+// simPolicy makes one policy with a solver, which should be its own.
+func (f simFlags) simPolicy(name string, solve milp.Solver) (bridge.Policy, error) {
 	// Nodes are what bounds a solve; the clock only stops a solver that has gone astray.
 	limits := milp.Limits{Nodes: max(int(500*f.solverLimit.Seconds()), 1), Time: 20 * f.solverLimit}
 	if p, ok := reservedPolicy(name); ok {
 		return p, nil
 	}
 	if name != "unisched" {
-		o := policy.Options{Solve: highs.New(highs.Options{}), Limits: limits, ChronusEstimates: f.estimates == "chronus", ChronusLease: f.chronusLease()}
+		o := policy.Options{Solve: solve, Limits: limits, ChronusEstimates: f.estimates == "chronus", ChronusLease: f.chronusLease}
+		if f.overhead == "chronus" {
+			o.ChronusTick = 5 * time.Minute
+		}
 		if f.ablated("fixed-profile") {
 			o.ProfileNodes = f.profileNodes()
 		}
@@ -48,12 +51,7 @@ func (f simFlags) simPolicy(name string) (bridge.Policy, error) {
 		const none = 1e-9
 		c.Beta, c.Delta, c.Rho, c.Risk = none, none, 1, none
 	}
-	return lease.New(c, highs.New(highs.Options{})), nil
-}
-
-// chronusLease is the lease of CHRONUS: its own 20 minutes, or the SLO lease where the flags give that length in one unit.
-func (f simFlags) chronusLease() time.Duration {
-	return max(20*time.Minute, f.unit*time.Duration(f.sloUnits))
+	return lease.New(c, solve), nil
 }
 
 // profileNodes is how many nodes a fixed profiling partition has: a fiftieth of all.
@@ -78,7 +76,9 @@ func (a *app) simAll(ctx context.Context, f simFlags, cfg sim.Config, jobs []tra
 			if name == "unisched" && f.estimates == "chronus" { // the rivals apply the rule themselves
 				c.Lenses = append(slices.Clone(c.Lenses), sim.ChronusEstimates)
 			}
-			p, err := f.simPolicy(name)
+			solve, end := highs.Open(highs.Options{})
+			defer end()
+			p, err := f.simPolicy(name, solve)
 			if err != nil {
 				errs[i] = err
 				return

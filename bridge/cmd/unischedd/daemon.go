@@ -34,6 +34,9 @@ func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once b
 		log.Warn().Err(err).Msg("the service manager is not told anything")
 	}
 	defer system.close()
+	if err := ownFolder(site.Daemon.StateDir); err != nil {
+		return err
+	}
 	open := openJournal
 	if once {
 		open = func(context.Context, siteconfig.Site, zerolog.Logger, *systemd) (*journal.Journal, journal.Opened, error) {
@@ -66,9 +69,11 @@ func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once b
 		log.Warn().Err(err).Msg("the network is taken to be flat")
 	}
 	var listener *nodes.Listener
+	solve, end := highs.Open(highs.Options{})
+	defer end()
 	parts := bridge.Parts{
 		Cluster: cluster, Memory: j, Log: w.note,
-		Policy: lease.New(site.Lease(time.Now), w.pulse.solver(highs.New(highs.Options{}))),
+		Policy: lease.New(site.Lease(time.Now), w.pulse.solver(solve)),
 	}
 	if site.Daemon.Listen != "" && !once {
 		if listener, err = newListener(site.Daemon); err != nil {
@@ -221,6 +226,18 @@ func (d daemon) openControl() (net.Listener, error) {
 		return nil, fmt.Errorf("%w: make the folder %s, or set daemon.control_socket", err, filepath.Dir(d.site.Daemon.ControlSocket))
 	}
 	return ln, err
+}
+
+// ownFolder refuses a state folder into which anybody may write: a file pause or release there is an order, and the journal says what is undone to whom.
+func ownFolder(dir string) error {
+	fi, err := os.Stat(dir)
+	if err != nil { // it is made, or the journal says what is wrong
+		return nil
+	}
+	if mode := fi.Mode().Perm(); mode&0o002 != 0 {
+		return fmt.Errorf("daemon.state_dir %s may be written by anybody (mode %#o): chmod o= it, after a look at what is in it", dir, mode)
+	}
+	return nil
 }
 
 // newListener reads the key. A key that others can read signs nothing.

@@ -105,6 +105,20 @@ func TestOnce(t *testing.T) {
 	}
 }
 
+// A state folder that is everybody's takes orders from everybody.
+func TestStateFolderOfEverybody(t *testing.T) {
+	s := site(t, "http://127.0.0.1:1")
+	if err := os.Mkdir(s.Daemon.StateDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(s.Daemon.StateDir, 0o777); err != nil { // whatever the umask
+		t.Fatal(err)
+	}
+	if err := serve(t.Context(), s, zerolog.Nop(), true); err == nil || !strings.Contains(err.Error(), "written by anybody") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestNodeKey(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	d := siteconfig.Daemon{NodeKeyFile: path}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -108,9 +109,9 @@ func envOr(getenv func(string) string, name, def string) string {
 // supervise starts the command and waits for it. One goroutine waits for the process; everything else happens here.
 func (s *sidecar) supervise(argv []string) int {
 	sigs := make(chan os.Signal, 16)
-	// First of all: from here on a signal does not end us. INT, HUP and QUIT are passed on too, since CMD is not in the
-	// terminal's process group.
-	signal.Notify(sigs, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	// First of all: from here on a signal does not end us. What is no wish for a checkpoint is passed on too: CMD is not in the terminal's process group,
+	// and if TERM ended us alone, CMD would outlive its job step, where Slurm tracks processes by their parents, and meet the next start of the job.
+	signal.Notify(sigs, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTERM)
 	for sig := range s.signals {
 		signal.Notify(sigs, sig)
 	}
@@ -204,23 +205,57 @@ func (s *sidecar) tell(l progress.Line) {
 	}
 }
 
-// fileState tells two states of the proof file apart; the zero value means that there is none.
+// fileState tells two states of the proof apart; the zero value means that there is none.
 type fileState struct {
 	mtime time.Time
 	size  int64
 	inode uint64
 }
 
+// maxEntries bounds how much of a directory is looked at.
+const maxEntries = 10000
+
+// stateOf is the state of a checkpoint file, or of the newest checkpoint in a directory. An empty file is none, and neither is what a program that was killed leaves of one
+// that it was writing.
 func stateOf(path string) fileState {
 	info, err := os.Stat(path)
 	if path == "" || err != nil {
 		return fileState{}
 	}
+	if !info.IsDir() {
+		return stateOfFile(info)
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return fileState{}
+	}
+	defer dir.Close()
+	entries, _ := dir.ReadDir(maxEntries)
+	var newest fileState
+	for _, e := range entries {
+		if info, err := os.Stat(filepath.Join(path, e.Name())); err == nil && !leftover(e.Name()) {
+			if st := stateOfFile(info); st != (fileState{}) && st.mtime.After(newest.mtime) {
+				newest = st
+			}
+		}
+	}
+	return newest
+}
+
+func stateOfFile(info fs.FileInfo) fileState {
 	st := fileState{mtime: info.ModTime(), inode: info.Sys().(*syscall.Stat_t).Ino}
 	if info.Mode().IsRegular() {
-		st.size = info.Size()
+		if st.size = info.Size(); st.size == 0 {
+			return fileState{}
+		}
 	}
 	return st
+}
+
+// leftover says that a name is of something half written.
+func leftover(name string) bool {
+	name = strings.ToLower(name)
+	return strings.HasPrefix(name, ".") || strings.Contains(name, ".tmp") || strings.HasSuffix(name, "tmp") || strings.HasSuffix(name, ".part") || strings.HasSuffix(name, "~")
 }
 
 func (s *sidecar) progressSize() int64 {

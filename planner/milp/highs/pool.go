@@ -47,6 +47,13 @@ func (p *pool) give(c *child) {
 	}
 }
 
+// end retires the children that wait.
+func (p *pool) end() {
+	for c := p.take(); c != nil; c = p.take() {
+		c.discard()
+	}
+}
+
 // solve has a child solve the model and judges what it says. A child that was asked before and dies without an answer proves nothing against the model:
 // a fresh one is asked once more in what is left of the time.
 func (p *pool) solve(ctx context.Context, m *milp.Model, lim milp.Limits) (milp.Solution, error) {

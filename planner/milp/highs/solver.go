@@ -72,6 +72,13 @@ type Options struct {
 // Defaults of zero limits: 2 s, gap 0.001, no node limit, 4 GiB. Its errors wrap one of the errors above, or
 // milp.ErrModel for a malformed model. The solution returned with an error has no X but may have a Bound.
 func New(o Options) milp.Solver {
+	solve, _ := Open(o)
+	return solve
+}
+
+// Open is New with a way to end the children that wait for the next call, so that the processor time of all is that of finished children. A solver may be
+// called after that, which starts a child again.
+func Open(o Options) (solve milp.Solver, end func()) {
 	if o.KillFactor < 1 {
 		o.KillFactor = defaultKill
 	}
@@ -81,7 +88,7 @@ func New(o Options) milp.Solver {
 		sol, err := p.solve(ctx, m, withDefaults(lim))
 		sol.Wall = time.Since(start)
 		return sol, err
-	}
+	}, p.end
 }
 
 func withDefaults(lim milp.Limits) milp.Limits {
