@@ -208,7 +208,7 @@ func (r *Record) isOriginal(job slurm.Job) bool {
 	q, o := job.Request, r.Original
 	narrowed := o.Nodes.Max == 0 && q.Nodes.Max > 0 && q.Nodes.Max < mostNodes(o) // by a node list of ours, and stays so without it
 	return job.Partition == o.Partition && q.TRESPerNode == o.TRESPerNode && q.TRESPerJob == o.TRESPerJob &&
-		q.Tasks == o.Tasks && q.Nodes.Min == o.Nodes.Min && !narrowed
+		!otherTasks(o, q) && q.Nodes.Min == o.Nodes.Min && !narrowed
 }
 
 // followRunning handles a job that Slurm shows running (or suspended).
