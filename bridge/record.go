@@ -147,6 +147,8 @@ type Original struct {
 	TRESPerJob    string        `json:"tres_per_job,omitempty"`
 	TRESPerTask   string        `json:"tres_per_task,omitempty"`
 	GPUs          int           `json:"gpus"`
+	TasksPerNode  int           `json:"tasks_per_node,omitempty"`
+	TasksPerGPU   int           `json:"tasks_per_gpu,omitempty"`
 	RequiredNodes []string      `json:"required_nodes,omitempty"`
 	TimeLimit     time.Duration `json:"time_limit"`
 	Begin         time.Time     `json:"begin,omitzero"` // the user's own
