@@ -41,7 +41,7 @@ var mutants = []mutant{
 	}, ""},
 	{"a requeue carries Incomplete", []edit{
 		{"slurm/writes.go", ", \"flags\": []string{\"Incomplete\"}}", "}"},
-	}, ""},
+	}, "saves and runs on"},
 	{"a suspect snapshot permits nothing disruptive", []edit{
 		{"bridge/judge.go", "b.suspect, b.trouble, b.seen = why, \"\", s", "b.suspect, b.trouble, b.seen = b.unsaved, \"\", s"},
 	}, ""},
@@ -50,7 +50,7 @@ var mutants = []mutant{
 	}, ""},
 	{"the directory is synced after a compaction", []edit{
 		{journalGo, "if err := syncDir(j.dir); err != nil {\n\t\tf.Close()", "if err := error(nil); err != nil {\n\t\tf.Close()"},
-	}, ""},
+	}, "move"},
 	{"a torn tail is cut off", []edit{
 		{journalGo, "if err := f.Truncate(good); err != nil {", "if err := error(nil); err != nil {"},
 	}, ""},
