@@ -103,8 +103,12 @@ func (b *Bridge) bury(rec *Record) {
 // submit time but raises the restart count.
 func (r *Record) same(job slurm.Job) bool {
 	switch {
-	case job.UID != r.UID, job.Restarts < r.Restart:
+	case job.UID != r.UID:
 		return false
+	case job.Restarts < r.Restart:
+		// A slurmctld that was killed has forgotten its last seconds, and shows a run that we have seen end. A job that has got the id since was
+		// submitted after all that we know of ours.
+		return !job.Submit.After(r.Submit) && !job.Submit.Before(r.FirstSubmit.Add(-r.SubmitSlack))
 	case job.Restarts == r.Restart && !job.Submit.Equal(r.Submit) && (r.Restart == 0 || job.Submit.Before(r.Submit.Add(-r.SubmitSlack))):
 		return false // a requeue raises the count when the run ends, and sets the submit time only when the nodes are done with it
 	case job.Submit.Before(r.FirstSubmit.Add(-r.SubmitSlack)):

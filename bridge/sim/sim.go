@@ -104,6 +104,7 @@ type world struct {
 	steps   int
 	seen    int64 // changes of the cluster at the last step
 	moved   time.Time
+	stepped time.Time // the last step
 }
 
 // Run plays the jobs, sorted by submission, under a policy until all are done, or nothing has moved for a week. The error is one of the loop or of an
@@ -210,13 +211,14 @@ func (w *world) loop(ctx context.Context) error {
 			w.next++
 		}
 		w.cluster.Advance(tick)
-		if edge := tick.Equal(tick.Truncate(w.cfg.Unit)); !edge && w.cluster.Changes() == w.seen && !w.books.restless() {
+		if edge := tick.Equal(tick.Truncate(w.cfg.Unit)) || tick.Equal(w.atLatest()); !edge && w.cluster.Changes() == w.seen && !w.books.restless() {
 			continue
 		}
 		if w.cluster.Changes() != w.seen {
 			w.moved = tick
 		}
 		w.steps++
+		w.stepped = tick
 		if err := w.bridge.Step(ctx, tick); err != nil {
 			return err
 		}
@@ -244,6 +246,9 @@ func (w *world) loop(ctx context.Context) error {
 func (w *world) nextTick() time.Time {
 	now := w.cluster.Now()
 	edge := now.Truncate(w.cfg.Unit).Add(w.cfg.Unit)
+	if late := w.atLatest(); late.After(now) && late.Before(edge) {
+		edge = late
+	}
 	next := edge
 	if e := w.cluster.Next(); !e.IsZero() && e.Before(next) {
 		next = e
@@ -264,6 +269,14 @@ func (w *world) nextTick() time.Time {
 		tick = edge
 	}
 	return tick
+}
+
+// atLatest is when the loop must look again although nothing happens: it mistrusts what it sees after a longer break.
+func (w *world) atLatest() time.Time {
+	if w.stepped.IsZero() {
+		return time.Time{}
+	}
+	return w.stepped.Add(10 * w.cfg.Poll)
 }
 
 func (w *world) submit(j trace.Job, total int) {

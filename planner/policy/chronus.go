@@ -204,6 +204,12 @@ func (p *chronus) read() {
 // estimate is the time in seconds that the job still holds GPUs by the estimate of CHRONUS: what the whole job was thought to take when it came, with a resume
 // for each lease, less what it has run.
 func (p *chronus) estimate(j *job) float64 {
+	if p.o.ChronusSticky { // of what is left now
+		if p.o.ChronusEstimates {
+			return j.left
+		}
+		return p.round.chronusEstimate(j, j.left)
+	}
 	whole, known := p.whole[j.Run.Job]
 	left := j.workTime(j.gpus())
 	if !known {
