@@ -158,7 +158,7 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		rec.enter(now, Checkpointing, a.Why)
 	case Ask:
 		rec.Run.Resent = !rec.Run.Signalled.IsZero()
-		rec.Run.Signalled, rec.Run.Heard = now, false
+		rec.Run.Signalled, rec.Run.AskedBy, rec.Run.Heard = now, time.Time{}, false
 		rec.note(now, "signal", string(a.Signal.Name))
 	case Unhold:
 	case Settle:

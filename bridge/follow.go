@@ -227,6 +227,9 @@ func (b *Bridge) followRunning(now time.Time, rec *Record, job slurm.Job) {
 	case !rec.Phase.OnGPUs() || again:
 		b.runBegins(now, rec, job)
 	}
+	if rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() && rec.Run.AskedBy.IsZero() {
+		rec.Run.AskedBy, rec.dirty = now, true
+	}
 	b.bootsNodes(now, rec, job)
 	rec.Placement = placementOf(job)
 	if rec.Phase == Running && job.State == slurm.StateSuspended {
