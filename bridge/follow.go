@@ -208,7 +208,7 @@ func (r *Record) isOriginal(job slurm.Job) bool {
 	q, o := job.Request, r.Original
 	narrowed := o.Nodes.Max == 0 && q.Nodes.Max > 0 && q.Nodes.Max < mostNodes(o) // by a node list of ours, and stays so without it
 	return job.Partition == o.Partition && q.TRESPerNode == o.TRESPerNode && q.TRESPerJob == o.TRESPerJob &&
-		q.Tasks == o.Tasks && q.Nodes.Min == o.Nodes.Min && !narrowed
+		!otherTasks(o, q) && q.Nodes.Min == o.Nodes.Min && !narrowed
 }
 
 // followRunning handles a job that Slurm shows running (or suspended).
@@ -226,6 +226,9 @@ func (b *Bridge) followRunning(now time.Time, rec *Record, job slurm.Job) {
 		return
 	case !rec.Phase.OnGPUs() || again:
 		b.runBegins(now, rec, job)
+	}
+	if rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() && rec.Run.AskedBy.IsZero() {
+		rec.Run.AskedBy, rec.dirty = now, true
 	}
 	b.bootsNodes(now, rec, job)
 	rec.Placement = placementOf(job)
