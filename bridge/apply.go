@@ -57,6 +57,18 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 		b.log(c.now, "info", "skipped", rec.Job, "%s: %s", a.Name(), why)
 		return Skipped, nil
 	}
+	if rec.writesNodes(a, job) && !c.parked(job) {
+		var out Outcome
+		if job, out, err = c.park(ctx, rec, a); out != Done || err != nil {
+			return out, err
+		}
+	}
+	return c.write(ctx, rec, a, job)
+}
+
+// write makes the call of an action on a job that was read just now.
+func (c *cycle) write(ctx context.Context, rec *Record, a Action, job slurm.Job) (Outcome, error) {
+	b := c.b
 	if job.State == slurm.StatePending {
 		rec.adoptNice(c.now, job) // set since the snapshot was taken: this very call would write over it
 	}
@@ -77,7 +89,7 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 		}
 	}
 	c.left--
-	err = b.call(ctx, rec, a, job)
+	err := b.call(ctx, rec, a, job)
 	out := outcomeOf(err)
 	switch out {
 	case Done:
@@ -146,7 +158,7 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		rec.enter(now, Checkpointing, a.Why)
 	case Ask:
 		rec.Run.Resent = !rec.Run.Signalled.IsZero()
-		rec.Run.Signalled, rec.Run.Heard = now, false
+		rec.Run.Signalled, rec.Run.AskedBy, rec.Run.Heard = now, time.Time{}, false
 		rec.note(now, "signal", string(a.Signal.Name))
 	case Unhold:
 	case Settle:
@@ -253,7 +265,7 @@ func (b *Bridge) startUpdate(rec *Record, a Start, job slurm.Job) slurm.Update {
 		if r.tasks > 0 {
 			u.Tasks = slurm.Some(r.tasks)
 		}
-	case job.Request.TRESPerNode != want.TRESPerNode || job.Request.TRESPerJob != want.TRESPerJob || job.Request.Tasks != want.Tasks:
+	case job.Request.TRESPerNode != want.TRESPerNode || job.Request.TRESPerJob != want.TRESPerJob || otherTasks(want, job.Request):
 		back := restoreRequest(rec, job)
 		u.TRESPerNode, u.TRESPerJob, u.Tasks = back.TRESPerNode, back.TRESPerJob, back.Tasks
 	}
@@ -284,7 +296,7 @@ func restoreRequest(rec *Record, job slurm.Job) slurm.Update {
 			u.NodesTo = slurm.Some(most)
 		}
 	}
-	if q.Tasks != o.Tasks && o.Tasks > 0 {
+	if otherTasks(o, q) && o.Tasks > 0 {
 		u.Tasks = slurm.Some(o.Tasks)
 	}
 	if rec.Changed.Nice || job.Nice != o.Nice {

@@ -19,18 +19,18 @@ func (b *Bridge) clockBack(now time.Time) {
 		return
 	}
 	b.log(now, "warn", "clock", 0, "the clock went back by %v: what was planned and waited for is moved along", d)
+	s := step{was, now}
 	for _, rec := range b.known() {
-		rec.clockBack(d)
+		rec.clockBack(s)
 	}
-	back := backBy(d)
 	b.boundary, b.rounded, b.calm = time.Time{}, time.Time{}, now
-	back(&b.since)
-	for _, s := range b.still {
-		back(&s.Since)
-		back(&s.Until)
+	s.past(&b.since)
+	for _, still := range b.still {
+		s.past(&still.Since)
+		s.coming(&still.Until)
 	}
 	for key, m := range b.limits {
-		back(&m.Until)
+		s.coming(&m.Until)
 		b.limits[key] = m
 	}
 	if edge := now.Truncate(b.cfg.Unit); b.lore.at.After(edge) {
@@ -40,26 +40,47 @@ func (b *Bridge) clockBack(now time.Time) {
 	b.rouse("the clock was set back")
 }
 
-func backBy(d time.Duration) func(*time.Time) {
-	return func(t *time.Time) {
-		if !t.IsZero() {
-			*t = t.Add(-d)
-		}
+// step is a clock that showed one time and then an earlier one.
+type step struct{ was, now time.Time }
+
+// past moves an instant that was the present once: in the future now, it was written by the fast clock. One that is past by either clock stays, since that clock may
+// have been fast only for a while.
+func (s step) past(t *time.Time) {
+	if t.After(s.now) {
+		*t = t.Add(-s.was.Sub(s.now))
+	}
+}
+
+// coming moves the end of a wait: as far ahead as it was, over when it was over.
+func (s step) coming(t *time.Time) {
+	switch {
+	case t.After(s.was):
+		*t = t.Add(-s.was.Sub(s.now))
+	case t.After(s.now):
+		*t = s.now
 	}
 }
 
 // clockBack moves the instants of a record that are compared with the clock. Deadlines and the time of submission are the user's and stay.
-func (r *Record) clockBack(d time.Duration) {
-	back := backBy(d)
-	run := &r.Run
-	for _, t := range []*time.Time{&r.Since, &r.LeaseUntil, &r.LastOnGPUs, &r.BlockedTill, &r.LostSince, &r.DoubtTill, &r.Target.Until,
-		&run.Start, &run.Ready, &run.FirstAt, &run.LastAt, &run.Signalled, &run.CheckpointAt, &run.Requeued, &run.Freed} {
-		back(t)
+func (r *Record) clockBack(s step) {
+	run, answered := &r.Run, r.Run.answered()
+	if run.LastAt.After(s.now) { // what was measured across the step is no speed
+		run.FirstAt = time.Time{}
+	}
+	for _, t := range []*time.Time{&r.Since, &r.LastOnGPUs, &r.LostSince, &run.Start, &run.Ready, &run.FirstAt, &run.LastAt, &run.Signalled, &run.AskedBy, &run.CheckpointAt, &run.Requeued,
+		&run.Freed} {
+		s.past(t)
+	}
+	if answered && !run.answered() {
+		run.CheckpointAt = run.Signalled
+	}
+	for _, t := range []*time.Time{&r.LeaseUntil, &r.BlockedTill, &r.DoubtTill, &r.Target.Until} {
+		s.coming(t)
 	}
 	for i := range r.Avoid {
-		back(&r.Avoid[i].Till)
+		s.coming(&r.Avoid[i].Till)
 	}
-	r.SubmitSlack += d
+	r.SubmitSlack += s.was.Sub(s.now)
 	r.dirty = true
 }
 

@@ -34,8 +34,8 @@ func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
 	if at.IsZero() || at.After(now) {
 		at = now
 	}
-	if !missed && rec.cutShort(job) != "" && now.Sub(at) < lastWords {
-		return // its last line, which may say that it was done, is still on its way
+	if !missed && rec.mayYetSay(job) && now.Sub(at) < lastWords {
+		return // its last lines, which say whether it saved and whether it was done, are still on their way
 	}
 	during := rec.Phase
 	if missed || during == Starting { // it began and ended between two looks
@@ -121,6 +121,20 @@ func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
 // lastWords is how long the lines of a job that has ended may be on their way here.
 const lastWords = 20 * time.Second
 
+// mayYetSay reports whether lines that are still on their way could change what is made of the end of a run that we had asked to leave: Slurm is often quicker than they are.
+func (r *Record) mayYetSay(job slurm.Job) bool {
+	if r.Phase != Checkpointing || r.Run.Signalled.IsZero() || r.Run.Done {
+		return false
+	}
+	return job.State == slurm.StateCompleted && !r.atItsEnd() || job.State == slurm.StateFailed && !r.Run.answered()
+}
+
+// atItsEnd reports whether the job has reached what it declared: its iterations, or its target.
+func (r *Record) atItsEnd() bool {
+	at, stop := max(r.Run.SavedIter, r.Run.LastIter), r.Wish.Stop
+	return stop.Iterations > 0 && at >= stop.Iterations || r.Wish.Max > 0 && at >= r.Wish.Max || r.metTarget()
+}
+
 // cutShort says why a run that Slurm shows as completed has not come to its end: it left because we asked it to, with exit 0, which scripts say by habit. "" means that it
 // may be taken to be finished: it said so (a "done" line), reached what it declared, trained on after it had saved, or nobody had asked it to leave. Of one that declares no
 // end and says nothing, the moment tells: between our signal and its end there are seconds. Should it have been done for all that, its next run finds the last checkpoint and
@@ -132,7 +146,7 @@ func (r *Record) cutShort(job slurm.Job) string {
 	}
 	saved, at := run.answered(), max(run.SavedIter, run.LastIter)
 	switch {
-	case stop.Iterations > 0 && at >= stop.Iterations, r.Wish.Max > 0 && at >= r.Wish.Max, r.metTarget():
+	case r.atItsEnd():
 		return ""
 	case saved && stop.Iterations > 0:
 		return fmt.Sprintf("it saved a checkpoint and exited 0 instead of the agreed code, at iteration %d of %d", at, stop.Iterations)

@@ -285,3 +285,32 @@ func TestScenarioUsersWillWins(t *testing.T) {
 		}
 	})
 }
+
+// Slurm shows the end of a job before the node's lines of its last second have come: they are awaited, and the job is judged by them.
+func TestScenarioLastWordsComeLate(t *testing.T) {
+	zero, one := 0, 1
+	for name, c := range map[string]struct {
+		exit *int
+		back bool
+		ends int64 // iterations of the whole training
+	}{
+		"exits 0 after saving": {&zero, true, 9000},
+		"exits 1 after saving": {&one, true, 9000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, site{nodes: 1, gpus: 4})
+			w.late = 12 * time.Second
+			s := slurmsim.Submission{GPUsPerNode: 4, Nodes: 1, Body: training(c.ends), Comment: "unisched:profile=skip,ckpt=B:USR1"}
+			s.Body.Exit, s.Body.Save = c.exit, time.Second
+			w.submit("victim", s)
+			w.until(15*time.Minute, "it trains", w.reached("victim", 60))
+			w.urgent("strict", 1200, 80*time.Minute)
+			w.until(9*time.Hour, "all end", w.finished("victim", "strict"))
+			w.run(time.Minute, nil)
+			v := w.view("victim")
+			if back := w.happened("victim", "rerun"); back != c.back || v.NoPreempt != "" || v.Iter != c.ends {
+				t.Errorf("put back %v, not preempted any more: %q, iteration %d", back, v.NoPreempt, v.Iter)
+			}
+		})
+	}
+}

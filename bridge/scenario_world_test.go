@@ -12,6 +12,7 @@ import (
 
 	"unisched/bridge"
 	"unisched/bridge/journal"
+	"unisched/hooks/progress"
 	"unisched/planner/lease"
 	"unisched/slurm"
 	"unisched/slurm/slurmsim"
@@ -169,6 +170,9 @@ type world struct {
 	upAt  time.Time
 	boot  func() *bridge.Bridge // when set, replaces open; nil: it cannot start
 	eye   *eye                  // nil: no node measures its GPUs
+	// late is how long the nodes' lines take to arrive.
+	late    time.Duration
+	onTheir []onTheWay
 	// rivals says that other daemons are at work too.
 	rivals bool
 }
@@ -217,7 +221,7 @@ func (w *world) open() {
 		return
 	}
 	parts := bridge.Parts{
-		Cluster: w.wire, Policy: lease.New(lease.Config{}, nil), Memory: w.mem, Reports: w.sim.Reports,
+		Cluster: w.wire, Policy: lease.New(lease.Config{}, nil), Memory: w.mem, Reports: w.reports,
 		Log: func(_ time.Time, n bridge.Note) { w.notes = append(w.notes, n) },
 	}
 	if w.eye != nil {
@@ -228,6 +232,23 @@ func (w *world) open() {
 		w.t.Fatalf("open the bridge: %v", err)
 	}
 	w.b = b
+}
+
+// onTheWay is what the nodes sent at a time.
+type onTheWay struct {
+	at      time.Time
+	reports []progress.JobReport
+}
+
+// reports are those that have arrived.
+func (w *world) reports() []progress.JobReport {
+	w.onTheir = append(w.onTheir, onTheWay{w.sim.Now(), w.sim.Reports()})
+	var out []progress.JobReport
+	for len(w.onTheir) > 0 && w.sim.Now().Sub(w.onTheir[0].at) >= w.late {
+		out = append(out, w.onTheir[0].reports...)
+		w.onTheir = w.onTheir[1:]
+	}
+	return out
 }
 
 // step is one cycle; a crash in it takes the daemon down for w.down (at least a poll).

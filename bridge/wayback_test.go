@@ -2,8 +2,10 @@ package bridge
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"unisched/slurm"
 )
@@ -27,5 +29,20 @@ func TestAwaited(t *testing.T) {
 		if d := cmp.Diff(c.want, awaited(c.jobs), cmp.AllowUnexported(awaitedTask{})); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
+	}
+}
+
+// Instants that are past by either clock stay: the clock may have been fast for a while only, and what is older than that was written by a good one.
+func TestClockBackOfARecord(t *testing.T) {
+	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+	was := now.Add(time.Hour)
+	at := func(m int) time.Time { return now.Add(time.Duration(m) * time.Minute) }
+	r := Record{LeaseUntil: at(63), BlockedTill: at(10), LastOnGPUs: at(30), Avoid: []Avoid{{"n1", at(70)}},
+		Run: RunProgress{Start: at(-90), Ready: at(-89), Signalled: at(-1), CheckpointAt: at(50), FirstAt: at(-80), LastAt: at(50)}}
+	r.clockBack(step{was, now})
+	want := Record{LeaseUntil: at(3), BlockedTill: now, LastOnGPUs: at(-30), Avoid: []Avoid{{"n1", at(10)}}, SubmitSlack: time.Hour,
+		Run: RunProgress{Start: at(-90), Ready: at(-89), Signalled: at(-1), CheckpointAt: at(-1), LastAt: at(-10)}}
+	if d := cmp.Diff(want, r, cmpopts.IgnoreUnexported(Record{})); d != "" {
+		t.Error(d)
 	}
 }

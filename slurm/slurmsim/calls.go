@@ -115,6 +115,9 @@ func (c *Cluster) updateRequest(j *job, u slurm.Update) error {
 		}
 		j.partition = u.Partition.Value
 	}
+	if !pending && c.shrinks(j, u) { // before anything else of the call is refused, a partition aside (seen)
+		return notPending
+	}
 	if u.TRESPerNode.Set || u.TRESPerJob.Set || u.Tasks.Set || u.ExcludedNodes.Set {
 		if !pending {
 			return notPending
@@ -154,6 +157,31 @@ func (c *Cluster) updateRequest(j *job, u slurm.Update) error {
 		j.req.excluded = slices.Clone(u.ExcludedNodes.Value)
 	}
 	return nil
+}
+
+// shrinks lets a running job give up nodes, as a smaller number or a part of its nodes in an update does, whatever else is refused of it: here the training dies of it.
+func (c *Cluster) shrinks(j *job, u slurm.Update) bool {
+	if j.run == nil || j.completing {
+		return false
+	}
+	kept := len(j.alloc)
+	if u.Nodes.Set && u.NodesTo.Value <= u.Nodes.Value {
+		kept = u.Nodes.Value
+	}
+	if u.RequiredNodes != nil {
+		kept = len(u.RequiredNodes)
+		for _, name := range u.RequiredNodes {
+			if !slices.ContainsFunc(j.alloc, func(s share) bool { return s.node.Name == name }) {
+				return false
+			}
+		}
+	}
+	if kept >= len(j.alloc) {
+		return false
+	}
+	c.note(j, "shrunk to %d nodes", kept)
+	j.run.ends(c, slurm.StateFailed, 0, 9)
+	return true
 }
 
 func (c *Cluster) updateTimes(j *job, u slurm.Update) error {

@@ -3,12 +3,14 @@ package highs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,7 +27,13 @@ func secondThought(mode string) {
 	if err != nil {
 		panic(err)
 	}
-	_, _ = note.WriteString("started\n")
+	if mode == "toil" {
+		_, _ = fmt.Fprintln(note, os.Getpid())
+		mode = "well"
+		burn()
+	} else {
+		_, _ = note.WriteString("started\n")
+	}
 	signal.Ignore(syscall.SIGTERM)
 	good := fakeAnswers["optimal"]
 	for k := uint32(1); ; k++ {
@@ -70,6 +78,17 @@ func secondThought(mode string) {
 			good.Leaves = true
 			_, _ = os.Stdout.Write(encodeAnswer(good))
 			os.Exit(0)
+		}
+	}
+}
+
+// toil is what a child that toils uses of a processor before it answers.
+const toil = 50 * time.Millisecond
+
+func burn() {
+	for u := (syscall.Rusage{}); time.Duration(u.Utime.Nano()+u.Stime.Nano()) < toil; {
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			panic(err)
 		}
 	}
 }
@@ -128,6 +147,52 @@ func TestChildrenLeave(t *testing.T) {
 	}
 	if code := p.cmd.ProcessState.ExitCode(); code != 3 {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestOpenEnds: end collects the children that wait, so that their processor time is that of finished children; twice is once, and a call after it starts another.
+func TestOpenEnds(t *testing.T) {
+	note := filepath.Join(t.TempDir(), "note")
+	solve, end := Open(Options{Exe: os.Args[0], TempDir: t.TempDir(), env: []string{fakeMarker + "=again toil", fakeNote + "=" + note}})
+	finished := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	toiled := func() (pids []int) {
+		text, err := os.ReadFile(note)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			pid, err := strconv.Atoi(strings.TrimSpace(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
+		return pids
+	}
+	end() // nobody waits yet
+	for k := 1; k <= 2; k++ {
+		before := finished()
+		if sol, err := solve(context.Background(), small(), milp.Limits{Time: time.Minute, Gap: 1e-6}); err != nil || !slices.Equal(sol.X, []float64{1, 0.5}) {
+			t.Fatalf("call %d: %+v, %v", k, sol, err)
+		}
+		pids := toiled()
+		if len(pids) != k || !alive(pids[k-1]) {
+			t.Fatalf("call %d: children %v; want %d, the last one waiting", k, pids, k)
+		}
+		end()
+		end()
+		if err := syscall.Kill(pids[k-1], 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("call %d: child %d is not gone: %v", k, pids[k-1], err)
+		}
+		if got := finished() - before; got < toil {
+			t.Errorf("call %d: %v of finished children, though one used %v", k, got, toil)
+		}
 	}
 }
 
