@@ -178,6 +178,8 @@ func (c *cycle) plain(rec *Record, job slurm.Job, pending bool) []Action {
 	if rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() {
 		late := rec.Run.asked(c.now) >= b.cfg.CheckpointTimeout
 		switch {
+		case rec.Run.Profile && rec.canBeSignalled() && c.unheard(rec): // else it would be brought back without having been asked to save
+			return []Action{c.signal(rec)}
 		case !late && (rec.Run.Profile || !b.handsOff):
 			return nil // it is on its way out, held so that nobody starts it before its request is restored
 		case rec.Run.Profile:
@@ -235,11 +237,11 @@ func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 	return []Action{Unhold{target(rec.ID())}}
 }
 
-// lostSignal reports whether the signal may never have been sent (we died, or heard no answer) and the job runs on: the one call that is made again, once,
+// unheard reports whether the signal may never have been sent (we died, or heard no answer) and the job runs on: the one call that is made again, once,
 // since a snapshot cannot show what became of it. A checkpoint is no proof: the job may save on its own account.
-func (r *Record) lostSignal(now time.Time, patience time.Duration) bool {
-	run := r.Run
-	return !run.Signalled.IsZero() && !run.Heard && !run.Resent && run.asked(now) >= patience
+func (c *cycle) unheard(rec *Record) bool {
+	run := rec.Run
+	return !run.Signalled.IsZero() && !run.Heard && !run.Resent && run.asked(c.now) >= max(3*c.b.cfg.Poll, 10*time.Second)
 }
 
 // runPhase is the phase of the run in progress while nothing is asked of it.
@@ -334,11 +336,16 @@ func hold(c *cycle, rec *Record, job slurm.Job) []Action {
 
 // ask sends the checkpoint signal to the jobs that are held for it and have not had it, or may not.
 func ask(c *cycle, rec *Record, job slurm.Job) []Action {
-	due := rec.Run.Signalled.IsZero() || rec.lostSignal(c.now, max(3*c.b.cfg.Poll, 10*time.Second))
+	due := rec.Run.Signalled.IsZero() || c.unheard(rec)
 	if rec.Phase != Checkpointing || job.State.Finished() || !due || !c.b.acts(rec) && !rec.Run.Profile || !rec.canBeSignalled() {
 		return nil
 	}
-	return []Action{Ask{target(rec.ID()), slurm.Signal{Name: slurm.SignalName(rec.Wish.Ckpt.Signal), BatchOnly: rec.Wish.Ckpt.BatchOnly}}}
+	return []Action{c.signal(rec)}
+}
+
+// signal is the checkpoint signal that the job has asked for.
+func (c *cycle) signal(rec *Record) Action {
+	return Ask{target(rec.ID()), slurm.Signal{Name: slurm.SignalName(rec.Wish.Ckpt.Signal), BatchOnly: rec.Wish.Ckpt.BatchOnly}}
 }
 
 // requeue brings back jobs that saved but did not leave, and those that failed through our doing.
