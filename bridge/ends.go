@@ -86,7 +86,7 @@ func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
 		return ""
 	}
 	signalled := !rec.Run.Signalled.IsZero()
-	cut := rec.cutShort(job)
+	cut := rec.cutShort(job, b.cfg.CheckpointTimeout)
 	// One that saved, trained on and came to its end has nothing left to do: a rerun would do the rest of it twice.
 	unfinished := max(rec.Run.SavedIter, rec.Run.LastIter) < rec.Wish.Stop.Iterations
 	switch {
@@ -123,7 +123,7 @@ const lastWords = 20 * time.Second
 
 // mayYetSay reports whether lines that are still on their way could change what is made of the end of a run that we had asked to leave: Slurm is often quicker than they are.
 func (r *Record) mayYetSay(job slurm.Job) bool {
-	if r.Phase != Checkpointing || r.Run.Signalled.IsZero() || r.Run.Done {
+	if r.Run.Signalled.IsZero() || r.Run.Done { // also when it was given back since: the signal is still on its way, for all we know
 		return false
 	}
 	return job.State == slurm.StateCompleted && !r.atItsEnd() || job.State == slurm.StateFailed && !r.Run.answered()
@@ -139,9 +139,12 @@ func (r *Record) atItsEnd() bool {
 // may be taken to be finished: it said so (a "done" line), reached what it declared, trained on after it had saved, or nobody had asked it to leave. Of one that declares no
 // end and says nothing, the moment tells: between our signal and its end there are seconds. Should it have been done for all that, its next run finds the last checkpoint and
 // ends, and nobody asks that one anything.
-func (r *Record) cutShort(job slurm.Job) string {
+func (r *Record) cutShort(job slurm.Job, patience time.Duration) string {
 	run, stop := r.Run, r.Wish.Stop
 	if job.State != slurm.StateCompleted || run.Signalled.IsZero() || run.Done {
+		return ""
+	}
+	if r.Phase != Checkpointing && job.End.Sub(run.Signalled) > patience { // given back since, and it trained on; a release with the daemon dead hears no lines of it
 		return ""
 	}
 	saved, at := run.answered(), max(run.SavedIter, run.LastIter)

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ func TestCutShort(t *testing.T) {
 		name   string
 		change []func(*Record)
 		state  slurm.BaseState
+		after  time.Duration // from the signal to the end; 0 is 6 s
 		want   string
 	}{
 		{name: "declares no end, saved", change: []func(*Record){saved}, want: "without a word that it was done"},
@@ -37,6 +39,8 @@ func TestCutShort(t *testing.T) {
 		{name: "nobody asked it", change: []func(*Record){saved, func(r *Record) { r.Run.Signalled = time.Time{} }}},
 		{name: "failed", change: []func(*Record){saved}, state: slurm.StateFailed},
 		{name: "iterations left, saved", change: []func(*Record){saved, iters}, want: "at iteration 500 of 9000"},
+		{name: "iterations left, saved, given back since", change: []func(*Record){saved, iters, func(r *Record) { r.Phase = Running }}, want: "at iteration 500 of 9000"},
+		{name: "iterations left as far as was heard, given back long ago", change: []func(*Record){saved, iters, func(r *Record) { r.Phase = Running }}, after: 10 * time.Minute},
 		{name: "iterations left, said nothing", change: []func(*Record){iters, func(r *Record) { r.Run.LastIter = 700 }}, want: "at iteration 700 of 9000, and did not say"},
 		{name: "iterations left, said that it was done", change: []func(*Record){saved, iters, func(r *Record) { r.Run.Done = true }}},
 		{name: "all iterations made", change: []func(*Record){saved, iters, func(r *Record) { r.Run.LastIter = 9000 }}},
@@ -49,11 +53,11 @@ func TestCutShort(t *testing.T) {
 			for _, change := range c.change {
 				change(r)
 			}
-			job := slurm.Job{State: slurm.StateCompleted}
+			job := slurm.Job{State: slurm.StateCompleted, End: signal.Add(cmp.Or(c.after, 6*time.Second))}
 			if c.state != "" {
 				job.State = c.state
 			}
-			if got := r.cutShort(job); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			if got := r.cutShort(job, time.Minute); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
