@@ -74,7 +74,7 @@ func originalOf(job slurm.Job) Original {
 	q := job.Request
 	return Original{
 		Nice: job.Nice, Partition: job.Partition, Nodes: q.Nodes, Tasks: q.Tasks, TRESPerNode: q.TRESPerNode, TRESPerJob: q.TRESPerJob,
-		TRESPerTask: q.TRESPerTask, GPUs: q.GPUs, RequiredNodes: slices.Clone(q.RequiredNodes), TimeLimit: job.TimeLimit,
+		TRESPerTask: q.TRESPerTask, GPUs: q.GPUs, TasksPerNode: q.TasksPerNode, TasksPerGPU: q.TasksPerGPU, RequiredNodes: slices.Clone(q.RequiredNodes), TimeLimit: job.TimeLimit,
 	}
 }
 
@@ -158,7 +158,7 @@ func (b *Bridge) planProfile(rec *Record, job slurm.Job) {
 		p.Note = "its first lease is its profile"
 		p.FirstLease = len(shapes) == 1 && shapes[0].GPUs() == 1
 	case !reshapable(rec.Original):
-		p.Note = "asks for GPUs per task or socket: measured in its first lease"
+		p.Note = "asks for GPUs per task or socket, or tasks per GPU: measured in its first lease"
 	default:
 		p.Steps = b.profileSteps(shapes)
 		return
@@ -200,7 +200,7 @@ func profileText(p Profile) string {
 // reshapable reports whether the request can be rewritten for another number of GPUs: rewriting one that also asks for something else (a list) would lose
 // that.
 func reshapable(o Original) bool {
-	return o.TRESPerTask == "" && (o.TRESPerNode != "" || o.TRESPerJob != "") && !strings.Contains(o.TRESPerNode+o.TRESPerJob, ",")
+	return o.TRESPerTask == "" && o.TasksPerGPU == 0 && (o.TRESPerNode != "" || o.TRESPerJob != "") && !strings.Contains(o.TRESPerNode+o.TRESPerJob, ",")
 }
 
 // profileStepOver removes the step just measured; a step without a sample is not repeated.

@@ -158,7 +158,7 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		rec.enter(now, Checkpointing, a.Why)
 	case Ask:
 		rec.Run.Resent = !rec.Run.Signalled.IsZero()
-		rec.Run.Signalled, rec.Run.Heard = now, false
+		rec.Run.Signalled, rec.Run.AskedBy, rec.Run.Heard = now, time.Time{}, false
 		rec.note(now, "signal", string(a.Signal.Name))
 	case Unhold:
 	case Settle:
@@ -265,7 +265,7 @@ func (b *Bridge) startUpdate(rec *Record, a Start, job slurm.Job) slurm.Update {
 		if r.tasks > 0 {
 			u.Tasks = slurm.Some(r.tasks)
 		}
-	case job.Request.TRESPerNode != want.TRESPerNode || job.Request.TRESPerJob != want.TRESPerJob || job.Request.Tasks != want.Tasks:
+	case job.Request.TRESPerNode != want.TRESPerNode || job.Request.TRESPerJob != want.TRESPerJob || otherTasks(want, job.Request):
 		back := restoreRequest(rec, job)
 		u.TRESPerNode, u.TRESPerJob, u.Tasks = back.TRESPerNode, back.TRESPerJob, back.Tasks
 	}
@@ -296,7 +296,7 @@ func restoreRequest(rec *Record, job slurm.Job) slurm.Update {
 			u.NodesTo = slurm.Some(most)
 		}
 	}
-	if q.Tasks != o.Tasks && o.Tasks > 0 {
+	if otherTasks(o, q) && o.Tasks > 0 {
 		u.Tasks = slurm.Some(o.Tasks)
 	}
 	if rec.Changed.Nice || job.Nice != o.Nice {

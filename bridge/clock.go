@@ -67,7 +67,7 @@ func (r *Record) clockBack(s step) {
 	if run.LastAt.After(s.now) { // what was measured across the step is no speed
 		run.FirstAt = time.Time{}
 	}
-	for _, t := range []*time.Time{&r.Since, &r.LastOnGPUs, &r.LostSince, &run.Start, &run.Ready, &run.FirstAt, &run.LastAt, &run.Signalled, &run.CheckpointAt, &run.Requeued,
+	for _, t := range []*time.Time{&r.Since, &r.LastOnGPUs, &r.LostSince, &run.Start, &run.Ready, &run.FirstAt, &run.LastAt, &run.Signalled, &run.AskedBy, &run.CheckpointAt, &run.Requeued,
 		&run.Freed} {
 		s.past(t)
 	}

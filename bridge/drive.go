@@ -176,7 +176,7 @@ func (c *cycle) plain(rec *Record, job slurm.Job, pending bool) []Action {
 		return nil
 	}
 	if rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() {
-		late := c.now.Sub(rec.Run.Signalled) >= b.cfg.CheckpointTimeout
+		late := rec.Run.asked(c.now) >= b.cfg.CheckpointTimeout
 		switch {
 		case !late && (rec.Run.Profile || !b.handsOff):
 			return nil // it is on its way out, held so that nobody starts it before its request is restored
@@ -207,7 +207,7 @@ func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 	if job.State != slurm.StateRunning || job.HasFlag(slurm.FlagCompleting) || run.Signalled.IsZero() || run.answered() {
 		return nil
 	}
-	if c.now.Sub(run.Signalled) < c.b.cfg.CheckpointTimeout {
+	if run.asked(c.now) < c.b.cfg.CheckpointTimeout {
 		return nil
 	}
 	rec.Strikes++
@@ -239,7 +239,7 @@ func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 // since a snapshot cannot show what became of it. A checkpoint is no proof: the job may save on its own account.
 func (r *Record) lostSignal(now time.Time, patience time.Duration) bool {
 	run := r.Run
-	return !run.Signalled.IsZero() && !run.Heard && !run.Resent && now.Sub(run.Signalled) >= patience
+	return !run.Signalled.IsZero() && !run.Heard && !run.Resent && run.asked(now) >= patience
 }
 
 // runPhase is the phase of the run in progress while nothing is asked of it.
@@ -364,7 +364,7 @@ func requeue(c *cycle, rec *Record, job slurm.Job) []Action {
 // runsOn reports whether a job that has saved had the time to leave and did not. One that saves again and again on its own account has that time only once.
 func (c *cycle) runsOn(rec *Record) bool {
 	grace := max(3*c.b.cfg.Poll, 10*time.Second)
-	return c.now.Sub(rec.Run.CheckpointAt) > grace || c.now.Sub(rec.Run.Signalled) > c.b.cfg.CheckpointTimeout+grace
+	return c.now.Sub(rec.Run.CheckpointAt) > grace || rec.Run.asked(c.now) > c.b.cfg.CheckpointTimeout+grace
 }
 
 // starts releases what the plan starts, in plan order, as far as its GPUs are free or about to be, and delays everything else that waits.

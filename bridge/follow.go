@@ -103,8 +103,12 @@ func (b *Bridge) bury(rec *Record) {
 // submit time but raises the restart count.
 func (r *Record) same(job slurm.Job) bool {
 	switch {
-	case job.UID != r.UID, job.Restarts < r.Restart:
+	case job.UID != r.UID:
 		return false
+	case job.Restarts < r.Restart:
+		// A slurmctld that was killed has forgotten its last seconds, and shows a run that we have seen end. A job that has got the id since was
+		// submitted after all that we know of ours.
+		return !job.Submit.After(r.Submit) && !job.Submit.Before(r.FirstSubmit.Add(-r.SubmitSlack))
 	case job.Restarts == r.Restart && !job.Submit.Equal(r.Submit) && (r.Restart == 0 || job.Submit.Before(r.Submit.Add(-r.SubmitSlack))):
 		return false // a requeue raises the count when the run ends, and sets the submit time only when the nodes are done with it
 	case job.Submit.Before(r.FirstSubmit.Add(-r.SubmitSlack)):
@@ -204,7 +208,7 @@ func (r *Record) isOriginal(job slurm.Job) bool {
 	q, o := job.Request, r.Original
 	narrowed := o.Nodes.Max == 0 && q.Nodes.Max > 0 && q.Nodes.Max < mostNodes(o) // by a node list of ours, and stays so without it
 	return job.Partition == o.Partition && q.TRESPerNode == o.TRESPerNode && q.TRESPerJob == o.TRESPerJob &&
-		q.Tasks == o.Tasks && q.Nodes.Min == o.Nodes.Min && !narrowed
+		!otherTasks(o, q) && q.Nodes.Min == o.Nodes.Min && !narrowed
 }
 
 // followRunning handles a job that Slurm shows running (or suspended).
@@ -222,6 +226,9 @@ func (b *Bridge) followRunning(now time.Time, rec *Record, job slurm.Job) {
 		return
 	case !rec.Phase.OnGPUs() || again:
 		b.runBegins(now, rec, job)
+	}
+	if rec.Phase == Checkpointing && !rec.Run.Signalled.IsZero() && rec.Run.AskedBy.IsZero() {
+		rec.Run.AskedBy, rec.dirty = now, true
 	}
 	b.bootsNodes(now, rec, job)
 	rec.Placement = placementOf(job)

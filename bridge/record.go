@@ -147,6 +147,8 @@ type Original struct {
 	TRESPerJob    string        `json:"tres_per_job,omitempty"`
 	TRESPerTask   string        `json:"tres_per_task,omitempty"`
 	GPUs          int           `json:"gpus"`
+	TasksPerNode  int           `json:"tasks_per_node,omitempty"`
+	TasksPerGPU   int           `json:"tasks_per_gpu,omitempty"`
 	RequiredNodes []string      `json:"required_nodes,omitempty"`
 	TimeLimit     time.Duration `json:"time_limit"`
 	Begin         time.Time     `json:"begin,omitzero"` // the user's own
@@ -202,7 +204,9 @@ type RunProgress struct {
 	LastIter  int64     `json:"last_iter"`
 	LastAt    time.Time `json:"last_at,omitzero"`
 	// Begin and End bracket the steady iterations that make the speed sample: iteration and time.
-	Signalled    time.Time `json:"signalled,omitzero"`
+	Signalled time.Time `json:"signalled,omitzero"`
+	// AskedBy is the first look after the signal: by then it was sent. Signalled is the beginning of its cycle, which may be minutes of slow calls before.
+	AskedBy      time.Time `json:"asked_by,omitzero"`
 	Heard        bool      `json:"heard,omitempty"`  // Slurm or the job says that the signal was delivered
 	Resent       bool      `json:"resent,omitempty"` // it was sent a second time, since nobody did
 	CheckpointAt time.Time `json:"checkpoint_at,omitzero"`
@@ -230,6 +234,14 @@ const clockSkew = time.Second
 // answered reports whether the run has saved a checkpoint since it was asked to. The time of the line is the node's, that of the signal is ours.
 func (r RunProgress) answered() bool {
 	return !r.Signalled.IsZero() && !r.CheckpointAt.Before(r.Signalled.Add(-clockSkew))
+}
+
+// asked is for how long the run has known of the signal, at least; 0 when there was none, or no look since.
+func (r RunProgress) asked(now time.Time) time.Duration {
+	if r.Signalled.IsZero() || r.AskedBy.IsZero() {
+		return 0
+	}
+	return now.Sub(r.AskedBy)
 }
 
 // Return is one restart after a run that was cut: a job that loses nothing comes back at the iteration that its checkpoint saved.

@@ -44,17 +44,33 @@ func (b *Bridge) takeReports(now time.Time, reports []progress.JobReport) (left 
 	return left
 }
 
-// maxEarly bounds the reports that wait for their run to be shown.
-const maxEarly = 10000
+// Bounds of the reports that wait for their run to be shown: in all, and in bytes of lines, in all and of one job. A user can write as if the next run of a job had begun,
+// for as long as this one lasts.
+const (
+	maxEarly         = 10000
+	maxEarlyBytes    = 64 << 20
+	maxEarlyJobBytes = 1 << 20
+)
 
 // stillEarly picks the reports of runs that Slurm is about to show: a job may speak before the next look at Slurm sees it running.
 func (b *Bridge) stillEarly(left []progress.JobReport) []progress.JobReport {
 	var out []progress.JobReport
+	total, ofJob := 0, map[int64]int{}
 	for _, r := range left {
 		rec := b.records[slurm.JobID(r.Job)]
-		if rec != nil && rec.UID == int64(r.UID) && rec.Phase.Ours() && r.Restart >= rec.Restart && r.Restart <= rec.Restart+1 && len(out) < maxEarly {
-			out = append(out, r)
+		if rec == nil || rec.UID != int64(r.UID) || !rec.Phase.Ours() || r.Restart < rec.Restart || r.Restart > rec.Restart+1 || len(out) >= maxEarly {
+			continue
 		}
+		size := 256 // of the report itself
+		for _, l := range r.Lines {
+			size += len(l)
+		}
+		if total+size > maxEarlyBytes || ofJob[r.Job]+size > maxEarlyJobBytes {
+			continue
+		}
+		total += size
+		ofJob[r.Job] += size
+		out = append(out, r)
 	}
 	return out
 }

@@ -190,3 +190,39 @@ func TestScenarioSuspended(t *testing.T) {
 	w.until(5*time.Hour, "all end", w.finished("it", "strict"))
 	w.clean()
 }
+
+// TestScenarioSlowCallsTakeNoPatience: a cycle of slow calls is minutes long, and the signal its last one, of unknown outcome. The time that the job has to save begins
+// when it was sent: it is neither sent again to a job that saves, nor counted as unheard.
+func TestScenarioSlowCallsTakeNoPatience(t *testing.T) {
+	w := newWorld(t, site{nodes: 1, gpus: 4})
+	b := training(3 * 3600)
+	b.Save = 4 * time.Minute
+	w.submit("it", slurmsim.Submission{GPUs: 4, Tasks: 4, Body: b, Comment: "unisched:ckpt=B:USR1,profile=skip,stop=iters:10800"})
+	w.until(15*time.Minute, "it trains", w.reached("it", 60))
+	w.urgent("strict", 600, 30*time.Minute)
+	w.wire.before = func(_ int, op string, id slurm.JobID) error {
+		if v := w.view("it"); v.Phase == bridge.Running && v.Target.Decision != "keep" || op == "signal" {
+			w.sim.Advance(w.sim.Now().Add(2 * time.Minute))
+		}
+		return nil
+	}
+	w.wire.after = func(_ int, op string, _ slurm.JobID) error {
+		if op == "signal" {
+			return slurmError(slurm.ErrUnknownOutcome, 0)
+		}
+		return nil
+	}
+	w.until(2*time.Hour, "it has left", func() bool { return w.job("it").Restarts > 0 })
+	w.wire.before, w.wire.after = nil, nil
+	signals := 0
+	for _, e := range w.sim.History() {
+		if e.Job == w.ids["it"] && strings.HasPrefix(e.What, "signal") {
+			signals++
+		}
+	}
+	if v := w.view("it"); v.Strikes != 0 || signals != 1 {
+		t.Errorf("%d strikes, %d signals", v.Strikes, signals)
+	}
+	w.until(10*time.Hour, "all end", w.finished("it", "strict"))
+	w.clean()
+}

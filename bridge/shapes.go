@@ -43,6 +43,9 @@ func (b *Bridge) shapes(rec *Record) []planner.Shape {
 	}
 	own := ownShape(o, perNode)
 	add(own)
+	if !reshapable(o) && o.GPUs > 0 && len(out) > 0 { // nothing of it is written, so it runs as it was asked for
+		return out
+	}
 	counts := rec.Wish.GPUs
 	if len(counts) == 0 || !reshapable(o) {
 		counts = []int{o.GPUs}
@@ -81,7 +84,9 @@ func nodeBounds(o Original, gpus, perNode int) (least, most int) {
 	}
 	least = max(o.Nodes.Min, 1)
 	most = o.Nodes.Max
-	if most == 0 {
+	if most == 0 && o.TasksPerNode > 0 { // more nodes would be more tasks
+		most = max(least, fewest(gpus, perNode))
+	} else if most == 0 {
 		most = max(least, min(gpus, o.Tasks), fewest(gpus, perNode))
 	}
 	return least, most
@@ -181,7 +186,7 @@ type request struct {
 
 // requestFor rewrites the original request for a shape. change is false when the original already asks for exactly that.
 func requestFor(o Original, s planner.Shape) (r request, change bool) {
-	if !s.IsEven() {
+	if !s.IsEven() || !reshapable(o) {
 		return request{}, false
 	}
 	own := ownShape(o, 1<<16)
@@ -191,6 +196,9 @@ func requestFor(o Original, s planner.Shape) (r request, change bool) {
 	r = request{perNode: gresName(o) + ":" + strconv.Itoa(s[0]), nodes: len(s), tasks: tasksFor(o, s)}
 	return r, true
 }
+
+// otherTasks reports whether the number of tasks is not the one asked for. With --ntasks-per-gpu Slurm shows several in turn, and computes the true one at the start.
+func otherTasks(o Original, q slurm.Request) bool { return o.TasksPerGPU == 0 && q.Tasks != o.Tasks }
 
 // gresName is the request without its count: "gres/gpu" or "gres/gpu:v100".
 func gresName(o Original) string {
@@ -210,6 +218,8 @@ func tasksFor(o Original, s planner.Shape) int {
 	switch {
 	case o.Tasks <= 0:
 		return 0
+	case s.GPUs() == o.GPUs && o.Tasks >= len(s) && o.TasksPerNode == 0: // the same job, whatever nodes it is on
+		return o.Tasks
 	case o.Tasks == o.GPUs && o.GPUs > nodes:
 		return s.GPUs()
 	case o.Tasks == nodes:

@@ -60,6 +60,8 @@ type jobWire struct {
 	NodeCount      raw `json:"node_count"`
 	MaxNodes       raw `json:"max_nodes"`
 	Tasks          raw `json:"tasks"`
+	TasksPerNode   raw `json:"tasks_per_node"`
+	TasksPerTRES   raw `json:"tasks_per_tres"`
 	CPUsPerTask    raw `json:"cpus_per_task"`
 	CPUs           raw `json:"cpus"`
 	MinCPUsPerNode raw `json:"minimum_cpus_per_node"`
@@ -226,6 +228,7 @@ func (r *record) request(j *Job, w *jobWire) {
 	q := &j.Request
 	q.Nodes = MinMax{Min: r.small("node_count", w.NodeCount), Max: r.small("max_nodes", w.MaxNodes)}
 	q.Tasks = r.small("tasks", w.Tasks)
+	q.TasksPerNode, q.TasksPerGPU = tasksPer(w.TasksPerNode), tasksPer(w.TasksPerTRES)
 	q.CPUsPerTask = r.small("cpus_per_task", w.CPUsPerTask)
 	q.CPUs = r.small("cpus", w.CPUs)
 	q.MinCPUsPerNode = r.small("minimum_cpus_per_node", w.MinCPUsPerNode)
@@ -249,6 +252,15 @@ func (r *record) request(j *Job, w *jobWire) {
 	q.RequiredNodes = r.hosts("required_nodes", w.RequiredNodes)
 	q.ExcludedNodes = r.hosts("excluded_nodes", w.ExcludedNodes)
 	r.requestGPUs(q)
+}
+
+// tasksPer reads a 16-bit number of tasks, in which Slurm's marks for "not set" are the largest values.
+func tasksPer(f raw) int {
+	n, known := readNumber(f)
+	if !known || n.n < 0 || n.n >= 1<<16-3 {
+		return 0
+	}
+	return int(n.n)
 }
 
 // requestGPUs finds the total and the type of the GPUs asked for.

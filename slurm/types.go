@@ -96,6 +96,9 @@ type Request struct {
 	CPUsPerTask int
 	CPUs        int // total
 
+	// TasksPerNode is --ntasks-per-node, TasksPerGPU is --ntasks-per-gpu; 0: not asked for.
+	TasksPerNode, TasksPerGPU int
+
 	MinCPUsPerNode int
 	MemPerNodeMB   int64 // MiB
 	MemPerCPUMB    int64 // MiB

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -17,7 +18,8 @@ import (
 // faultEvery is the pace of the faults; one may still be mended when the next comes.
 const faultEvery = 20 * time.Second
 
-// soakJobs is how many jobs a soak submits, over nine tenths of its time: many are alive at the release.
+// soakJobs is how many jobs a soak of half an hour submits, over nine tenths of its time: many are alive at the release. That is a little more than three
+// nodes of four GPUs can do.
 const soakJobs = 40
 
 // TestSoak runs a busy cluster for UNISCHED_SOAK (30m) with a fault every 20 s, then takes the daemon's hand off everything and lets plain Slurm
@@ -33,10 +35,11 @@ func TestSoak(t *testing.T) {
 	l := up(t, lab.Options{Nodes: 3})
 	s := &soak{t: t, l: l, began: time.Now(), rng: rand.New(rand.NewPCG(seed, 1)), jobs: map[int]*soaked{}, counts: map[string]int{}}
 
+	s.most = int(math.Ceil(soakJobs * length.Minutes() / 30))
 	nextFault, submitted := s.began.Add(faultEvery), 0
 	for now := s.began; now.Sub(s.began) < length; now = time.Now() {
 		s.mend(now)
-		if due := int(float64(soakJobs) * min(1, float64(now.Sub(s.began))/(0.9*float64(length)))); submitted <= due && submitted < soakJobs && len(s.broken) == 0 {
+		if due := int(float64(s.most) * min(1, float64(now.Sub(s.began))/(0.9*float64(length)))); submitted <= due && submitted < s.most && len(s.broken) == 0 {
 			s.submit()
 			submitted++
 		}
@@ -47,7 +50,7 @@ func TestSoak(t *testing.T) {
 		s.pause(300 * time.Millisecond)
 	}
 	s.mendAll()
-	for ; submitted < soakJobs; submitted++ {
+	for ; submitted < s.most; submitted++ {
 		s.submit()
 	}
 	s.pause(5 * time.Second) // until the daemon has seen the last ones: it takes up what comes after a release
@@ -80,7 +83,7 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	t.Logf("SOAK Slurm %s, seed %d, %v, %d jobs: faults %s; %d preemptions (%d of one job); %s; %d marks on living jobs before the release, clean %.0f s after it",
-		os.Getenv("UNISCHED_E2E"), seed, length, soakJobs, sorted(s.counts), preempted, most, v, len(before), clean.Seconds())
+		os.Getenv("UNISCHED_E2E"), seed, length, s.most, sorted(s.counts), preempted, most, v, len(before), clean.Seconds())
 }
 
 // soaked is a job of the soak.
@@ -97,6 +100,7 @@ type soak struct {
 	t      *testing.T
 	l      *lab.Lab
 	began  time.Time
+	most   int // jobs
 	rng    *rand.Rand
 	jobs   map[int]*soaked
 	order  []int // job ids as submitted
@@ -284,7 +288,7 @@ func (s *soak) meddle(now time.Time, kind string) bool {
 		id := itoa(q.ID)
 		command := func(argv ...string) error { _, err := s.l.Exec(j.user, argv...); return err }
 		switch {
-		case kind == "job cancelled" && s.counts[kind] < soakJobs/8:
+		case kind == "job cancelled" && s.counts[kind] < max(s.most/8, 1):
 			j.cancelled = true
 			s.counts[kind]++
 			s.say("%s: %s, %s", kind, id, q.State)

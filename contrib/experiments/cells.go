@@ -71,7 +71,7 @@ var generated = []string{"strict", "mix1", "mix2"}
 // quickHelios and quickDays cut a workload down to minutes.
 var (
 	quickHelios = flags("--days", "0.5")
-	quickDays   = flags("--from", "6h", "--until", "24h")
+	quickDays   = flags("--from", "6h", "--until", "8h")
 )
 
 // short are slices of a day or a few of the same traces, each where it loads its cluster to a little more than 1 and has many jobs of several GPUs that come

@@ -41,7 +41,7 @@ var mutants = []mutant{
 	}, ""},
 	{"a requeue carries Incomplete", []edit{
 		{"slurm/writes.go", ", \"flags\": []string{\"Incomplete\"}}", "}"},
-	}, ""},
+	}, "saves and runs on"},
 	{"a suspect snapshot permits nothing disruptive", []edit{
 		{"bridge/judge.go", "b.suspect, b.trouble, b.seen = why, \"\", s", "b.suspect, b.trouble, b.seen = b.unsaved, \"\", s"},
 	}, ""},
@@ -50,7 +50,7 @@ var mutants = []mutant{
 	}, ""},
 	{"the directory is synced after a compaction", []edit{
 		{journalGo, "if err := syncDir(j.dir); err != nil {\n\t\tf.Close()", "if err := error(nil); err != nil {\n\t\tf.Close()"},
-	}, ""},
+	}, "move"},
 	{"a torn tail is cut off", []edit{
 		{journalGo, "if err := f.Truncate(good); err != nil {", "if err := error(nil); err != nil {"},
 	}, ""},
@@ -59,7 +59,7 @@ var mutants = []mutant{
 	}, ""},
 	{"the intent is written before the call", []edit{
 		{applyGo, "if b.unsaved == \"\" {\n\t\tif err := b.intend(", "if false {\n\t\tif err := b.intend("},
-		{applyGo, "err = b.call(ctx, rec, a, job)\n", "err = b.call(ctx, rec, a, job)\n\tif e := b.intend(c.now, rec, a, id, was.Target.Plan); e != nil {\n\t\treturn Skipped, e\n\t}\n"},
+		{applyGo, "err := b.call(ctx, rec, a, job)\n", "err := b.call(ctx, rec, a, job)\n\tif e := b.intend(c.now, rec, a, id, was.Target.Plan); e != nil {\n\t\treturn Skipped, e\n\t}\n"},
 	}, ""},
 	{"the journal is read at a restart", []edit{
 		{bridgeGo, "journalled, err := b.restore(from.Entries)", "journalled, err := b.restore(nil)"},
@@ -96,6 +96,6 @@ var mutants = []mutant{
 		{"bridge/follow.go", "if rec != nil && !rec.same(job) {", "if false {"},
 	}, ""},
 	{"a call of unknown outcome is not repeated", []edit{
-		{applyGo, "err = b.call(ctx, rec, a, job)\n", "if err = b.call(ctx, rec, a, job); outcomeOf(err) == Unknown {\n\t\terr = b.call(ctx, rec, a, job)\n\t}\n"},
+		{applyGo, "err := b.call(ctx, rec, a, job)\n", "err := b.call(ctx, rec, a, job)\n\tif outcomeOf(err) == Unknown {\n\t\terr = b.call(ctx, rec, a, job)\n\t}\n"},
 	}, ""},
 }
