@@ -22,6 +22,10 @@ func (b *Bridge) noWayBack(rec *Record, job slurm.Job) string {
 	if why := b.usedUp(job); why != "" {
 		return why
 	}
+	need, least := max(o.Nodes.Min, len(o.RequiredNodes), 1), o.GPUs
+	if rec.Wish.Elastic() {
+		need, least = 1, slices.Min(rec.Wish.GPUs)
+	}
 	nodes, gpus, shut := 0, 0, ""
 	for i := range b.seen.Nodes {
 		n := &b.seen.Nodes[i]
@@ -35,12 +39,11 @@ func (b *Bridge) noWayBack(rec *Record, job slurm.Job) string {
 			continue
 		}
 		nodes, gpus = nodes+1, gpus+n.TotalGPUs()
+		if nodes >= need && gpus >= least { // asked of every running job at every look: what the other nodes do no longer matters
+			return ""
+		}
 	}
-	need, least := max(o.Nodes.Min, len(o.RequiredNodes), 1), o.GPUs
-	if rec.Wish.Elastic() {
-		need, least = 1, slices.Min(rec.Wish.GPUs)
-	}
-	if shut == "" || nodes >= need && gpus >= least {
+	if shut == "" {
 		return ""
 	}
 	return fmt.Sprintf("it could not come back: only %d GPUs on %d nodes are open to it (%s)", gpus, nodes, shut)

@@ -76,6 +76,8 @@ class Run:
         self._barrier = barrier
         self._bad = set()
         self._restart = _restart(os.environ)
+        self._signals = []
+        self._done = False
         self._asked = 0  # signal number, written by the handler only, cleared by save
         self._told = 0  # the signal already reported
         self._agreed = False  # what the ranks last agreed on
@@ -93,8 +95,19 @@ class Run:
         if threading.current_thread() is not threading.main_thread():
             _warn("Run() was made outside the main thread: signals will not be seen")
             return
-        for name in names:
-            signal.signal(getattr(signal, "SIG" + name), self._on_signal)
+        self._signals = [getattr(signal, "SIG" + name) for name in names]
+        self._handle(self._on_signal)
+
+    def _handle(self, how):
+        if threading.current_thread() is threading.main_thread():
+            for signum in self._signals:
+                signal.signal(signum, how)
+
+    def _deaf(self):
+        """Ignores the signals from now on: nothing is left to save. Python puts the default handlers back while it shuts down, which takes seconds with
+        large libraries: a second signal (Slurm's own and the one that a launcher hands on, say) would kill a process that has saved and is leaving."""
+        self._handle(signal.SIG_IGN)
+        self._done = True
 
     def _on_signal(self, signum, frame):
         # Only a flag and a byte that ends wait(): anything more could meet a half-finished write of the main program.
@@ -109,6 +122,9 @@ class Run:
     def steps(self, total):
         """Yields start + 1 .. total. Writes the ready line before the first and reports the rest at a bounded rate."""
         self.iter = self.start
+        if self._done:  # a second loop after the first one's end
+            self._done = False
+            self._handle(self._on_signal)
         self.ready()
         for it in range(self.start + 1, total + 1):
             self._tell_signal()
@@ -130,6 +146,7 @@ class Run:
     def done(self, reason):
         """Says that the job met its own stop criterion: "iters" or "target"."""
         self._progress.done({"done": True, "iter": self.iter, "reason": reason})
+        self._deaf()
 
     def wait(self, seconds):
         """Sleeps, but not beyond a signal that asks for a checkpoint."""
@@ -189,6 +206,7 @@ class Run:
             return self._stay("rank 0 wrote no checkpoint of iteration %d" % it)
         self._last_save = time.monotonic()
         if self._must_exit():
+            self._deaf()
             raise SystemExit(self.exit_code)
         return True
 

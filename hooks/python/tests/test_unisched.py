@@ -106,6 +106,20 @@ class Loop(Base):
         self.assertEqual(list(again.steps(6)), [5, 6])
         self.assertEqual(self.lines()[3], {"ready": True, "iter": 4, "resumed": True})
 
+    def test_a_second_signal_does_not_kill_who_has_saved_or_is_done(self):
+        """Python puts the default handlers back while it shuts down: only an ignored signal stays harmless to the very end."""
+        run = self.run_()
+        os.kill(os.getpid(), signal.SIGUSR1)
+        with self.assertRaises(SystemExit):
+            run.save(lambda d: write(d, "w", "x"), 1)
+        self.assertEqual(signal.getsignal(signal.SIGUSR1), signal.SIG_IGN)
+        run = self.run_()
+        self.assertEqual(signal.getsignal(signal.SIGUSR1), run._on_signal)
+        list(run.steps(1))
+        self.assertEqual(signal.getsignal(signal.SIGUSR1), signal.SIG_IGN)
+        for _ in run.steps(1):
+            self.assertEqual(signal.getsignal(signal.SIGUSR1), run._on_signal)
+
     def test_exit_code_and_signal_choice(self):
         for env, code, names in [
             ({}, 99, ["USR1", "USR2", "TERM"]),
