@@ -43,6 +43,11 @@ func run(most int, only string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if logs != "" { // now, not after the first quarter of an hour
+		if err := os.MkdirAll(logs, 0o700); err != nil {
+			return err
+		}
+	}
 	began := time.Now()
 	var product tally
 	if only == "" {
