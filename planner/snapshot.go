@@ -85,8 +85,7 @@ type Job struct {
 	// ShareFactor is above 1 while the job's account has had less than its long-run share, below 1 while it has had more (0 means 1): it decides ties
 	// between deadlines and multiplies all other rewards.
 	ShareFactor float64 `json:"share_factor,omitempty"`
-	// Submitted is the first submission; WaitingSince the last time it held GPUs, or Submitted: from it the ageing of
-	// profilers and foreign jobs counts; that of others is Submitted less what Attained shows.
+	// Submitted is the first submission; WaitingSince the moment from which ageing counts (the last time it held GPUs, or Submitted).
 	Submitted    time.Time `json:"submitted"`
 	WaitingSince time.Time `json:"waiting_since,omitzero"`
 

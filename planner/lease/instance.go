@@ -381,24 +381,6 @@ func (j *job) waited(now time.Time) time.Duration {
 	return now.Sub(since)
 }
 
-// age is the job's reward for waiting, per GPU. A profiler's wait and a foreign job's, whose time limit says little about its length, count since they last
-// held GPUs; anybody else's is all the time since its submission in which it did not run.
 func (in *instance) age(j *job) float64 {
-	waited, left := j.waited(in.s.Now).Seconds()/in.unit, 0.0
-	if j.Class != planner.Profiler && !j.Foreign {
-		waited, left = j.idled(in.s.Now).Seconds()/in.unit, j.n
-	}
-	return in.cfg.Reward.Age(j.Class, waited, left) * reward.Weight(*j.Job)
-}
-
-// idled is how long a job has waited in all since its submission.
-func (j *job) idled(now time.Time) time.Duration {
-	if j.Submitted.IsZero() || now.Before(j.Submitted) {
-		return 0
-	}
-	gpus := j.curr.gpus
-	if gpus == 0 && len(j.opts) > 0 {
-		gpus = j.opts[0].gpus
-	}
-	return max(0, now.Sub(j.Submitted)-planner.Seconds(j.Attained/float64(max(1, gpus))))
+	return in.cfg.Reward.Age(j.Class, j.waited(in.s.Now).Seconds()/in.unit) * reward.Weight(*j.Job)
 }

@@ -149,21 +149,19 @@ func TestPlanOfPlanKeeps(t *testing.T) {
 }
 
 // TestWideJobDoesNotStarve: case 43: an 8-GPU job among endless 1-GPU jobs of one unit, the best-paid stream there can be, starts
-// within AgeAfter + AgeSpan units and AgeStretch times its own length, and so does a profiler. Once it runs it is let run to its end.
+// within AgeAfter + AgeSpan units, and so does a profiler.
 func TestWideJobDoesNotStarve(t *testing.T) {
-	const length = 12
 	cfg := Config{}.filled()
 	w := plantest.NewWorld(plantest.Snapshot(plantest.Nodes(1, 8)))
 	p := New(cfg, nil)
 	id := 10
-	bound := cfg.Reward.AgeAfter + cfg.Reward.AgeStretch*length + cfg.Reward.AgeSpan
-	for round := range int(bound) + length + 10 {
+	for round := range int(cfg.Reward.AgeAfter+cfg.Reward.AgeSpan) + 10 {
 		for range 9 { // more than the node can do
 			id++
 			w.Add(plantest.Job(id, 1, planner.Shape{1}))
 		}
 		if round == 5 {
-			w.Add(plantest.Job(1, length, planner.Shape{8}))
+			w.Add(plantest.Job(1, 12, planner.Shape{8}))
 			pr := plantest.Job(2, 1, planner.Shape{2})
 			pr.Class = planner.Profiler
 			w.Add(pr)
@@ -172,35 +170,11 @@ func TestWideJobDoesNotStarve(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	units := func(at time.Time) float64 { return at.Sub(plantest.Now).Minutes()/5 - 5 }
-	for job, most := range map[planner.JobID]float64{1: bound, 2: cfg.Reward.ProfileAgeAfter + 2*cfg.Reward.ProfileAgeSpan} {
+	for job, most := range map[planner.JobID]float64{1: cfg.Reward.AgeAfter + cfg.Reward.AgeSpan, 2: cfg.Reward.ProfileAgeAfter + 2*cfg.Reward.ProfileAgeSpan} {
 		began, ok := w.Began[job]
-		if waited := units(began); !ok || waited > most {
+		if waited := began.Sub(plantest.Now).Minutes()/5 - 5; !ok || waited > most {
 			t.Errorf("job %d waited %.0f units (started: %v), bound %.0f", job, waited, ok, most)
 		}
-	}
-	if ended, ok := w.Finished[1]; !ok || units(ended) > bound+length || w.Stops[1] > 0 {
-		t.Errorf("the wide job ended after %.0f units (ended: %v), bound %.0f, and was stopped %d times", units(ended), ok, bound+length, w.Stops[1])
-	}
-}
-
-// TestBacklogIsNoRoundabout: five times as many equal jobs as fit, for long enough that all age: they run one after the other. Counted from the last
-// time on GPUs, ageing had them take turns, 5 minutes each.
-func TestBacklogIsNoRoundabout(t *testing.T) {
-	var jobs []planner.Job
-	for i := range 20 {
-		jobs = append(jobs, plantest.Job(i+1, 48, planner.Shape{4}))
-		jobs[i].Estimate.Resume = planner.Exactly(60)
-	}
-	w := plantest.NewWorld(plantest.Snapshot(plantest.Nodes(4, 4), jobs...))
-	p := New(Config{}, nil)
-	for range 5*48 + 10 {
-		if _, err := w.Round(func(s planner.Snapshot) planner.Plan { return p.Plan(context.Background(), s) }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(w.Stops) > 0 || len(w.Jobs) > 0 {
-		t.Errorf("stopped %v, left %d jobs", w.Stops, len(w.Jobs))
 	}
 }
 

@@ -25,10 +25,9 @@ type Config struct {
 	Late float64
 	// Profile is what running a profiler earns (default 1).
 	Profile float64
-	// AgeAfter is how long a best-effort, late or foreign job waits before it ages, in units, and AgeStretch how many times what it has left besides;
-	// AgeSpan is how long it takes from then on to gain one reward per GPU: together the bound on its wait in a stream of the best-paid jobs
-	// there can be (default 24, 2 and 72: 2 h, twice its own length and 6 h).
-	AgeAfter, AgeStretch, AgeSpan float64
+	// AgeAfter is how long a best-effort, late or foreign job waits before it ages, AgeSpan how long it takes from then on to gain one reward per
+	// GPU, both in units: together the bound on its wait in a stream of the best-paid jobs there can be (default 24 and 72: 2 h and 6 h).
+	AgeAfter, AgeSpan float64
 	// ProfileAgeAfter and ProfileAgeSpan are the same for profilers (default 1 and 2).
 	ProfileAgeAfter, ProfileAgeSpan float64
 }
@@ -42,7 +41,7 @@ func (c Config) Filled() Config {
 		v *float64
 		d float64
 	}{{&c.Ratio, 3}, {&c.Filler, 0.05}, {&c.Stickiness, 1}, {&c.Late, 0.3}, {&c.Profile, 1},
-		{&c.AgeAfter, 24}, {&c.AgeStretch, 2}, {&c.AgeSpan, 72}, {&c.ProfileAgeAfter, 1}, {&c.ProfileAgeSpan, 2}} {
+		{&c.AgeAfter, 24}, {&c.AgeSpan, 72}, {&c.ProfileAgeAfter, 1}, {&c.ProfileAgeSpan, 2}} {
 		if !(*f.v > 0) || math.IsInf(*f.v, 0) {
 			*f.v = f.d
 		}
@@ -101,18 +100,13 @@ func Saved(n, ov float64) float64 {
 	return min(ov, n) / n
 }
 
-// Age is the reward that a job with so many units left has gained by waiting for so many units, to be added for each of its GPUs. It grows without
-// bound: whatever better-paid stream arrives, a job that waits overtakes it in the end. For profilers, which hold little and not for long, it
-// grows at once and evenly.
-//
-// Others age by their own measure, once they have waited for longer than AgeStretch times what they have left: a job of three days is not worse off
-// for a wait that would be the ruin of a job of an hour. Waits are to be added up over all runs. Then a job that runs gains on those that wait, since what it
-// has left shrinks AgeStretch times as fast as their waits grow, and whoever got his turn keeps it: counted from the last time on GPUs, a deep backlog
-// became a queue in which everybody gets five minutes every few hours.
-func (c Config) Age(class planner.Class, waited, left float64) float64 {
+// Age is the reward that a job has gained by waiting for so many units, to be added for each of its GPUs. It grows without bound: whatever
+// better-paid stream arrives, a job that waits overtakes it in the end. For profilers, which hold little and not for long, it grows at
+// once and evenly; for others with the square, so that equal jobs do not take turns all the time.
+func (c Config) Age(class planner.Class, waited float64) float64 {
 	if class == planner.Profiler {
 		return max(0, waited-c.ProfileAgeAfter) / c.ProfileAgeSpan
 	}
-	late := max(0, waited-c.AgeAfter-c.AgeStretch*max(0, left)) / c.AgeSpan
+	late := max(0, waited-c.AgeAfter) / c.AgeSpan
 	return late * late
 }
