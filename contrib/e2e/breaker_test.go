@@ -88,7 +88,7 @@ func TestEdits(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	l := up(t, lab.Options{Nodes: 1, NoDaemon: true})
 	check(t, os.MkdirAll(l.StateDir, 0o700))
-	check(t, syscall.Mount("tmpfs", l.StateDir, "tmpfs", 0, "size=2m"))
+	check(t, syscall.Mount("tmpfs", l.StateDir, "tmpfs", 0, "size=2m,mode=0700"))
 	t.Cleanup(func() {
 		_ = l.KillDaemon()
 		if err := syscall.Unmount(l.StateDir, 0); err != nil {
