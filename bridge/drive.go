@@ -238,10 +238,10 @@ func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
 }
 
 // unheard reports whether the signal may never have been sent (we died, or heard no answer) and the job runs on: the one call that is made again, once,
-// since a snapshot cannot show what became of it. A checkpoint is no proof: the job may save on its own account.
+// since a snapshot cannot show what became of it, two polls after the first look at it: the third cycle after a death. A checkpoint is no proof: the job may save on its own account.
 func (c *cycle) unheard(rec *Record) bool {
 	run := rec.Run
-	return !run.Signalled.IsZero() && !run.Heard && !run.Resent && run.asked(c.now) >= max(3*c.b.cfg.Poll, 10*time.Second)
+	return !run.Signalled.IsZero() && !run.Heard && !run.Resent && run.asked(c.now) >= max(2*c.b.cfg.Poll, 10*time.Second)
 }
 
 // runPhase is the phase of the run in progress while nothing is asked of it.
