@@ -25,8 +25,7 @@ func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
 	}
 	if rec.Phase.Ended() || rec.Phase == Released {
 		if rec.Rerun && rec.RerunTries >= maxReruns {
-			rec.Rerun, rec.Changed = false, Changed{}
-			rec.note(now, "rerun-failed", "Slurm did not take it back")
+			rec.rerunFailed(now, "Slurm did not take it back")
 		}
 		return
 	}
@@ -77,6 +76,12 @@ func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
 		return
 	}
 	b.end(now, rec, phase, at, exit)
+}
+
+// rerunFailed gives up putting an ended job back: it stays ended, and nothing of ours is on it.
+func (r *Record) rerunFailed(now time.Time, why string) {
+	r.Rerun, r.Changed = false, Changed{}
+	r.note(now, "rerun-failed", why)
 }
 
 // ourFault says why an ended job must be put back into the queue: it failed in a profile run that it never asked for, or our signal killed it.

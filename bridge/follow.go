@@ -50,8 +50,7 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 		}
 		if rec.Phase.Ended() || rec.Phase == Unmanaged || rec.Phase == Released {
 			if rec.Rerun { // its nodes took longer to clean up than Slurm remembers jobs (MinJobAge), or nobody was there to ask
-				rec.Rerun, rec.Changed = false, Changed{}
-				rec.note(now, "rerun-failed", "Slurm no longer knows it: submit it again")
+				rec.rerunFailed(now, "Slurm no longer knows it: submit it again")
 				b.log(now, "warn", "rerun-failed", rec.Job, "Slurm forgot it before it could be put back: %s", rec.Why)
 			}
 			b.bury(rec)

@@ -26,10 +26,11 @@ func (b *Bridge) noWayBack(rec *Record, job slurm.Job) string {
 	if rec.Wish.Elastic() {
 		need, least = 1, slices.Min(rec.Wish.GPUs)
 	}
+	rule, err := constraintOf(job.Constraint)
 	nodes, gpus, shut := 0, 0, ""
 	for i := range b.seen.Nodes {
 		n := &b.seen.Nodes[i]
-		if !couldUse(rec, job, n) {
+		if err == nil && !rule.met(n.Features) || !couldUse(rec, job, n) {
 			continue
 		}
 		if why := b.shut(n, job); why != "" {
@@ -49,12 +50,11 @@ func (b *Bridge) noWayBack(rec *Record, job slurm.Job) string {
 	return fmt.Sprintf("it could not come back: only %d GPUs on %d nodes are open to it (%s)", gpus, nodes, shut)
 }
 
-// couldUse reports whether a node is one of those that the job's request allows, in whatever state it is.
+// couldUse reports whether a node is one of those that the job's request allows, in whatever state it is; its features are looked at elsewhere.
 func couldUse(rec *Record, job slurm.Job, n *slurm.Node) bool {
 	o, q := rec.Original, job.Request
-	rule, err := constraintOf(job.Constraint)
 	switch {
-	case !slices.Contains(n.Partitions, o.Partition), slices.Contains(q.ExcludedNodes, n.Name), err == nil && !rule.met(n.Features):
+	case !slices.Contains(n.Partitions, o.Partition), slices.Contains(q.ExcludedNodes, n.Name):
 		return false
 	case len(o.RequiredNodes) > 0 && !slices.Contains(o.RequiredNodes, n.Name):
 		return false

@@ -268,15 +268,7 @@ func (p *chronus) keepLeases(c *claim) bool {
 			c.given = append(c.given, t)
 		}
 	}
-	if len(c.given) < c.need {
-		c.given = c.given[:0]
-		return false
-	}
-	slices.Reverse(c.given)
-	for _, t := range c.given {
-		p.free[t] -= c.gpus
-	}
-	return true
+	return p.takeGiven(c)
 }
 
 // fallBack gives leases without the program.
@@ -317,15 +309,7 @@ func (p *chronus) late(c *claim) bool {
 			c.given = append(c.given, t)
 		}
 	}
-	if len(c.given) < c.need {
-		c.given = c.given[:0]
-		return false
-	}
-	slices.Reverse(c.given)
-	for _, t := range c.given {
-		p.free[t] -= c.gpus
-	}
-	return true
+	return p.takeGiven(c)
 }
 
 // cached takes over the leases of the last assignment that are still to come.
@@ -417,4 +401,17 @@ func (p *chronus) alive(j *job) bool {
 	}
 	left := j.workTime(j.gpus())
 	return slices.ContainsFunc(j.Tiers, func(t planner.Tier) bool { return t.Value > 0 && t.At.Sub(p.round.s.Now).Seconds() >= left })
+}
+
+// takeGiven takes the leases found for a claim, latest first, off what is free, if they are all that it needs; else it has none.
+func (p *chronus) takeGiven(c *claim) bool {
+	if len(c.given) < c.need {
+		c.given = c.given[:0]
+		return false
+	}
+	slices.Reverse(c.given)
+	for _, t := range c.given {
+		p.free[t] -= c.gpus
+	}
+	return true
 }
