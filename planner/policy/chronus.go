@@ -67,14 +67,15 @@ func (p *chronus) Plan(ctx context.Context, s planner.Snapshot) planner.Plan {
 	p.origin = origin
 	p.count()
 	stats := planner.SolverStats{Status: "skipped"}
-	if tick := p.tick(boundary); tick {
+	tick := p.tick(boundary)
+	if tick {
 		p.meet()
 		p.look(boundary)
 		if boundary {
 			stats = p.assign(ctx)
 		}
 		p.admit()
-		p.boost()
+		p.boost(boundary)
 		p.rank(boundary)
 	} else {
 		p.rest()
@@ -85,7 +86,7 @@ func (p *chronus) Plan(ctx context.Context, s planner.Snapshot) planner.Plan {
 		r.restart(func(j *job) bool { return p.holds(j) })
 		p.charge()
 	}
-	p.call()
+	p.call(tick)
 	plan := r.plan("chronus")
 	plan.Solver = stats
 	return plan
@@ -209,9 +210,9 @@ func (p *chronus) look(boundary bool) {
 	}
 }
 
-// estimate is the time in seconds that the job is still thought to hold GPUs.
+// estimate is the time in seconds that the job is still thought to hold GPUs: the first estimate, in whole minutes, less what it has run.
 func (p *chronus) estimate(j *job, st *standing) float64 {
-	return p.round.chronusEstimate(j, st.whole) - j.ran()
+	return math.Floor(p.round.chronusEstimate(j, st.whole)/60+1e-6)*60 - j.ran()
 }
 
 // leasesIn is how many leases a time in seconds takes. A lease may turn out a little short.

@@ -87,7 +87,7 @@ func horizon(in []ask) int {
 	return n
 }
 
-// book takes leases that jobs hold off what is free.
+// book takes leases that jobs hold off what is free, as many GPUs as they use.
 func (p *chronus) book(from time.Time) {
 	for i := range p.round.jobs {
 		j := &p.round.jobs[i]
@@ -97,7 +97,7 @@ func (p *chronus) book(from time.Time) {
 		}
 		for _, at := range st.leases {
 			if t := int(at.Sub(from) / p.length); !at.Before(from) && t < len(p.free) {
-				p.free[t] -= rounded(j.gpus())
+				p.free[t] -= j.gpus()
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func (p *chronus) program(in []ask) (*milp.Model, []step) {
 			if g.last < a.need {
 				hi = 0
 			}
-			met = append(met, int32(m.AddCol(g.value, 0, hi, true)))
+			met = append(met, int32(m.AddCol((g.value-a.goals[0].value)/10, 0, hi, true)))
 			cols = append(cols, step{job: k, gpus: -1})
 		}
 		for t := range max(0, min(a.goals[len(a.goals)-1].last, len(p.free))) {

@@ -10,7 +10,7 @@ import (
 
 // boost chooses the jobs that were turned down, wait, and would end within this lease by their true durations: they are given GPUs ahead of everybody in
 // the leftover, the smallest first. One that came in this lease counts as accepted from then on.
-func (p *chronus) boost() {
+func (p *chronus) boost(boundary bool) {
 	r := &p.round
 	spot := p.total
 	var in []*job
@@ -21,7 +21,7 @@ func (p *chronus) boost() {
 		case st == nil || j.Foreign:
 		case st.holds(p.origin), st.boosted:
 			spot -= j.gpus()
-		case st.boostable() && !j.running() && j.idle == "" && !p.late(j, st) && p.rest1(j, st) <= p.leaseRest():
+		case st.boostable() && (boundary || !j.running()) && j.idle == "" && !p.late(j, st) && p.rest1(j, st) <= p.leaseRest():
 			in = append(in, j)
 		}
 	}
@@ -144,15 +144,17 @@ func (p *chronus) rankFill() {
 }
 
 // call remembers whom a plan lets begin.
-func (p *chronus) call() {
+func (p *chronus) call(tick bool) {
 	for i := range p.round.jobs {
 		j := &p.round.jobs[i]
 		if st := p.of(j); st != nil {
 			switch j.decided {
 			case planner.Start, planner.Move:
 				st.called = true
-			case planner.Keep:
-				st.called = false
+			default:
+				if tick || j.decided == planner.Keep {
+					st.called = false
+				}
 			}
 		}
 	}
