@@ -23,6 +23,9 @@ type chronus struct {
 	length time.Duration // of a lease, a multiple of the unit
 	origin time.Time     // the beginning of this lease
 	ticked time.Time     // the last tick
+	batch  time.Time     // the beginning of the five minutes whose jobs are judged together
+	stay   []ask         // those of them that were turned down and have a place in the packing; their job and st are of older rounds
+	full   bool          // somebody was turned down who has none
 	total  int           // GPUs
 	free   []int         // GPUs by lease
 	left   []int         // the same, while asks are packed
@@ -31,7 +34,6 @@ type chronus struct {
 // standing is what CHRONUS remembers of a job. Times are seconds.
 type standing struct {
 	whole float64 // how long the job was thought to run when it came
-	from  time.Time
 	verdict
 	// due is the deadline that says whether the job is late: the last one, in whole leases, of an accepted job, the first one of another.
 	due time.Time
@@ -210,9 +212,10 @@ func (p *chronus) look(boundary bool) {
 	}
 }
 
-// estimate is the time in seconds that the job is still thought to hold GPUs: the first estimate, in whole minutes, less what it has run.
+// estimate is the time in seconds that the job is still thought to hold GPUs: the first estimate, in whole minutes (one at least), less what it has
+// run.
 func (p *chronus) estimate(j *job, st *standing) float64 {
-	return math.Floor(p.round.chronusEstimate(j, st.whole)/60+1e-6)*60 - j.ran()
+	return max(1, math.Floor(p.round.chronusEstimate(j, st.whole)/60+1e-6))*60 - j.ran()
 }
 
 // leasesIn is how many leases a time in seconds takes. A lease may turn out a little short.

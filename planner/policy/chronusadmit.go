@@ -103,33 +103,26 @@ func (p *chronus) book(from time.Time) {
 	}
 }
 
-// admit accepts or turns down the jobs that have come since the last tick, in order of submission. A job is accepted when it could end by its last
-// deadline and, packed for its first one into what the leases already assigned leave, has room beside all others accepted since. As in the artifact,
-// whoever is turned down stays in the packing until all of this tick are judged: one with a single deadline takes the room of the first later deadline
+// chronusBatch is how long whoever is turned down stays in the packing.
+const chronusBatch = 5 * time.Minute
+
+// admit accepts or turns down the jobs that have come, in order of submission. A job is accepted when it could end by its last deadline and, packed for
+// its first one into what the leases already assigned leave, has room beside all others accepted since. As in the artifact, which judges the jobs of five
+// minutes together, whoever is turned down stays in the packing until those are over: one with a single deadline takes the room of the first later deadline
 // that it could meet, one with several finds none, and nobody behind it does either. They run in the leftover, where most of them do well.
 func (p *chronus) admit() {
 	from := p.origin.Add(p.length)
-	var come []ask
-	for i := range p.round.jobs {
-		j := &p.round.jobs[i]
-		st := p.of(j)
-		if st == nil || st.verdict != unasked || !j.Class.SLO() || st.over {
-			continue
-		}
-		a := ask{job: j, st: st, need: p.leasesIn(p.estimate(j, st)), gpus: rounded(j.gpus()), goals: p.goals(j, from)}
-		if len(a.goals) == 0 || a.gpus == 0 {
-			continue
-		}
-		come = append(come, a)
+	if at := p.round.s.Now.Truncate(chronusBatch); !at.Equal(p.batch) {
+		p.batch, p.stay, p.full = at, p.stay[:0], false
 	}
+	come := p.come(from)
 	if len(come) == 0 {
 		return
 	}
-	slices.SortStableFunc(come, func(a, b ask) int { return a.job.Submitted.Compare(b.job.Submitted) })
-	in := p.asks(from, false)
+	in := append(p.asks(from, false), p.stay...)
 	p.capacity(from, max(horizon(in), horizon(come)))
 	p.book(from)
-	full := !p.packable(in)
+	full := p.full || !p.packable(in)
 	for _, a := range come {
 		in = append(in, a)
 		end := a.goals[len(a.goals)-1]
@@ -138,10 +131,33 @@ func (p *chronus) admit() {
 			continue
 		}
 		a.st.verdict, a.st.out, a.st.due = refused, true, firstDeadline(a.job)
-		if !full && !p.later(in) {
+		if full {
+			continue
+		}
+		if p.full = !p.later(in); p.full {
 			full = true
+			continue
+		}
+		p.stay = append(p.stay, in[len(in)-1])
+	}
+}
+
+// come lists the deadline jobs that nobody has judged yet, by submission.
+func (p *chronus) come(from time.Time) []ask {
+	var out []ask
+	for i := range p.round.jobs {
+		j := &p.round.jobs[i]
+		st := p.of(j)
+		if st == nil || st.verdict != unasked || !j.Class.SLO() || st.over {
+			continue
+		}
+		a := ask{job: j, st: st, need: p.leasesIn(p.estimate(j, st)), gpus: rounded(j.gpus()), goals: p.goals(j, from)}
+		if len(a.goals) > 0 && a.gpus > 0 {
+			out = append(out, a)
 		}
 	}
+	slices.SortStableFunc(out, func(a, b ask) int { return a.job.Submitted.Compare(b.job.Submitted) })
+	return out
 }
 
 func firstDeadline(j *job) time.Time {
