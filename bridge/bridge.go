@@ -31,7 +31,8 @@ type Cluster interface {
 	Requeue(ctx context.Context, ref slurm.Ref) error
 	// Rerun puts a finished, failed job back into the queue under its own id.
 	Rerun(ctx context.Context, ref slurm.Ref) error
-	ClearRequiredNodes(ctx context.Context, ref slurm.Ref) error
+	// ClearRequiredNodes takes the node list off a waiting job and, above 0, writes the number of its tasks along.
+	ClearRequiredNodes(ctx context.Context, ref slurm.Ref, tasks int) error
 }
 
 // Policy makes plans. It never fails: the worst plan keeps what runs and starts what fits.

@@ -133,12 +133,12 @@ func (g guarded) Rerun(ctx context.Context, ref slurm.Ref) error {
 	return g.s.call(ref.ID, op, func() error { return g.s.wire.Rerun(ctx, ref) })
 }
 
-func (g guarded) ClearRequiredNodes(ctx context.Context, ref slurm.Ref) error {
+func (g guarded) ClearRequiredNodes(ctx context.Context, ref slurm.Ref, tasks int) error {
 	const op = "unpin"
 	if j, ok := g.look(ref, op, false); ok && j.State != slurm.StatePending {
 		g.wrong(ref.ID, op, "it is "+string(j.State)+", not pending")
 	}
-	return g.s.call(ref.ID, op, func() error { return g.s.wire.ClearRequiredNodes(ctx, ref) })
+	return g.s.call(ref.ID, op, func() error { return g.s.wire.ClearRequiredNodes(ctx, ref, tasks) })
 }
 
 // call is one call as an effect, with what can go wrong with it.
