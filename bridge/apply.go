@@ -57,6 +57,10 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 		b.log(c.now, "info", "skipped", rec.Job, "%s: %s", a.Name(), why)
 		return Skipped, nil
 	}
+	if _, start := a.(Start); start && rec.justEdited(job) {
+		b.log(c.now, "info", "skipped", rec.Job, "%s: its user has changed it", a.Name())
+		return Skipped, nil
+	}
 	if rec.writesNodes(a, job) && !c.parked(job) {
 		var out Outcome
 		if job, out, err = c.park(ctx, rec, a); out != Done || err != nil {
@@ -142,7 +146,7 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		if a.SetNice {
 			ch.Nice, ch.NiceIs = true, a.Nice
 		}
-		ch.Reshape = true // nodes are always written
+		ch.Reshape, ch.Shape = true, a.Placement.Shape() // nodes are always written
 		rec.Run, rec.Armed = RunProgress{}, false
 		rec.enter(now, Starting, "")
 		rec.note(now, "release", "to start on "+a.Placement.String())

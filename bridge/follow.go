@@ -170,7 +170,8 @@ func (r *Record) reconcile(now time.Time, job slurm.Job) {
 		c.Pinned, r.Late.Pinned = nil, c.Pinned
 	}
 	if c.Reshape && r.isOriginal(job) {
-		c.Reshape, r.Late.Reshape = false, true
+		c.Reshape, r.Late.Reshape, r.Late.Shape = false, true, c.Shape
+		c.Shape = nil
 	}
 	if !now.Before(r.DoubtTill) {
 		r.Late = Changed{}
@@ -198,13 +199,13 @@ func (r *Record) arrived(now time.Time, job slurm.Job) {
 	if len(l.Pinned) > 0 && slices.Equal(job.Request.RequiredNodes, l.Pinned) {
 		c.Pinned = l.Pinned
 	}
-	if l.Reshape && !r.isOriginal(job) {
-		c.Reshape = true
+	if l.Reshape && !r.isOriginal(job) && r.couldBeOurs(job, l.Shape) {
+		c.Reshape, c.Shape = true, l.Shape
 	}
 }
 
 func (c Changed) equal(o Changed) bool {
-	return c.Hold == o.Hold && c.Begin.Equal(o.Begin) && c.Nice == o.Nice && c.NiceIs == o.NiceIs && slices.Equal(c.Pinned, o.Pinned) && c.Reshape == o.Reshape
+	return c.Hold == o.Hold && c.Begin.Equal(o.Begin) && c.Nice == o.Nice && c.NiceIs == o.NiceIs && slices.Equal(c.Pinned, o.Pinned) && c.Reshape == o.Reshape && c.Shape.Equal(o.Shape)
 }
 
 // isOriginal reports whether the request stands as the user submitted it.

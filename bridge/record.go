@@ -162,6 +162,8 @@ type Changed struct {
 	NiceIs  int64     `json:"nice_is,omitempty"`
 	Pinned  []string  `json:"pinned,omitempty"`
 	Reshape bool      `json:"reshape,omitempty"` // nodes, tasks, TRES or partition differ from the original
+	// Shape is what the request was written for; without it (a record of before it was kept) anything may be ours.
+	Shape planner.Shape `json:"shape,omitempty"`
 }
 
 // Any reports whether there is anything to undo.
