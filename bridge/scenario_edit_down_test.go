@@ -92,7 +92,9 @@ func TestScenarioEditsAtAnyTime(t *testing.T) {
 					for i := range 3 {
 						w.submit(fmt.Sprint("long", i+1), slurmsim.Submission{GPUsPerNode: 4, Nodes: 1, Body: slow, Comment: "unisched:ckpt=B:USR1,profile=skip,stop=iters:18000"})
 					}
-					w.until(30*time.Minute, "they train", func() bool { return w.view("long1").Iter > 60 && w.view("long2").Iter > 60 && w.view("long3").Iter > 60 })
+					w.until(30*time.Minute, "they train", func() bool {
+						return w.view("long1").Iter > 60 && w.view("long2").Iter > 60 && w.view("long3").Iter > 60
+					})
 					comment = "unisched:class=strict,deadline=now+90m,ckpt=B:USR1,stop=iters:3000,profile=skip"
 				}
 				e.job.Comment, e.job.Body, e.job.TimeLimit = comment, training(3000), time.Hour

@@ -85,7 +85,17 @@ func (g guarded) Update(ctx context.Context, ref slurm.Ref, u slurm.Update) erro
 	case u.Hold.Set && !u.Hold.Value && g.s.userHolds[ref.ID]:
 		g.wrong(ref.ID, op, "its user holds it")
 	}
-	return g.s.call(ref.ID, op, func() error { return g.s.wire.Update(ctx, ref, u) })
+	return g.s.call(ref.ID, op, func() error {
+		if g.s.way.mode == startsWithin && g.s.n == g.s.way.effect { // after the last look that anybody could take
+			for range 20 {
+				if j, _ := g.s.sim.Job(ctx, ref.ID); j.State != slurm.StatePending {
+					break
+				}
+				g.s.sim.Advance(g.s.sim.Now().Add(500 * time.Millisecond))
+			}
+		}
+		return g.s.wire.Update(ctx, ref, u)
+	})
 }
 
 func (g guarded) Signal(ctx context.Context, ref slurm.Ref, sig slurm.Signal) error {

@@ -99,6 +99,9 @@ type stage struct {
 // recording says that this is the undisturbed run.
 func (s *stage) recording() bool { return s.way == way{} }
 
+// startsWithin is a job that Slurm starts, if it may, while a call that names nodes is under way to it.
+const startsWithin = "starts within"
+
 type oneRun struct {
 	id  slurm.JobID
 	run int
