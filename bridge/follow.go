@@ -40,6 +40,7 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 		b.followJob(now, rec, job)
 		b.seenRecs[i], rec.shownAt, rec.shownIn = rec, i, b.cycle
 	}
+	b.spare(now)
 	b.endStandstills(now)
 	for _, rec := range b.known() {
 		if !rec.LostSince.IsZero() && (!rec.Phase.Ended() || now.Sub(rec.LostSince) >= b.cfg.returnWithin()) {
