@@ -57,7 +57,7 @@ func (b *Bridge) adopt(now time.Time, rec *Record, job slurm.Job) {
 func (b *Bridge) adoptOver(now time.Time, rec *Record, job slurm.Job) {
 	q, next := job.Request, rec.Original
 	next.RequiredNodes = slices.Clone(next.RequiredNodes)
-	perNode, perJob := rec.theirGPUs(job, rec.Changed.Shape)
+	perNode, perJob := rec.theirGPUs(job, rec.Changed.Wrote)
 	if perNode {
 		next.TRESPerNode, next.GPUs = q.TRESPerNode, gresCount(q.TRESPerNode)*max(next.Nodes.Min, 1)
 	}
@@ -67,7 +67,7 @@ func (b *Bridge) adoptOver(now time.Time, rec *Record, job slurm.Job) {
 			next.TRESPerNode = ""
 		}
 	}
-	if len(rec.Changed.Pinned) > 0 && len(q.RequiredNodes) > 0 && !slices.Equal(q.RequiredNodes, next.RequiredNodes) && !slices.Equal(q.RequiredNodes, rec.Changed.Pinned) {
+	if rec.theirNodes(job) {
 		next.RequiredNodes, next.Nodes = slices.Clone(q.RequiredNodes), q.Nodes
 		rec.Changed.Pinned = nil
 	}
@@ -102,30 +102,58 @@ func (b *Bridge) edited(now time.Time, rec *Record, job slurm.Job, next Original
 	b.rouse("a job was edited")
 }
 
-// theirGPUs reports of which form of the GPUs that a job shows neither its user's request nor a call of ours for the shape can be the reason. An empty shape says that
-// nobody knows what we wrote.
-func (r *Record) theirGPUs(job slurm.Job, ours planner.Shape) (perNode, perJob bool) {
+// maxWrote bounds what is remembered of what we wrote: a job that is moved from node to node without a rest is never the original in between.
+const maxWrote = 4
+
+// wrote adds a placement for which the request is about to be written.
+func (c *Changed) wrote(p planner.Placement) {
+	if (c.Reshape || len(c.Pinned) > 0) && len(c.Wrote) == 0 { // nobody knows what is on it
+		return
+	}
+	list := slices.DeleteFunc(slices.Clone(c.Wrote), func(q planner.Placement) bool { return slices.Equal(p, q) })
+	c.Wrote = append(list[max(len(list)-maxWrote+1, 0):], p)
+}
+
+// theirGPUs reports of which form of the GPUs that a job shows neither its user's request nor a call of ours for one of the placements can be the reason.
+func (r *Record) theirGPUs(job slurm.Job, ours []planner.Placement) (perNode, perJob bool) {
 	q, o := job.Request, r.Original
 	if len(ours) == 0 {
 		return false, false
 	}
-	_, change := requestFor(o, ours)
-	perNode = q.TRESPerNode != o.TRESPerNode && !(change && gresCount(q.TRESPerNode) == ours[0])
-	perJob = q.TRESPerJob != o.TRESPerJob && !(change && gresCount(q.TRESPerJob) == ours.GPUs())
+	perNode, perJob = q.TRESPerNode != o.TRESPerNode, q.TRESPerJob != o.TRESPerJob
+	for _, p := range ours {
+		s := p.Shape()
+		if _, change := requestFor(o, s); change {
+			perNode = perNode && gresCount(q.TRESPerNode) != s[0]
+			perJob = perJob && gresCount(q.TRESPerJob) != s.GPUs()
+		}
+	}
 	return perNode, perJob
 }
 
-// couldBeOurs reports whether a call of ours for the shape may have made the request what it is, in whole or in part.
-func (r *Record) couldBeOurs(job slurm.Job, ours planner.Shape) bool {
+// couldBeOurs reports whether calls of ours for the placements may have made the request what it is, in whole or in part.
+func (r *Record) couldBeOurs(job slurm.Job, ours []planner.Placement) bool {
 	q, o := job.Request, r.Original
 	if len(ours) == 0 {
 		return true
 	}
-	perNode, perJob := r.theirGPUs(job, ours)
-	of, _ := requestFor(o, ours)
-	tasks := !otherTasks(o, q) || q.Tasks == of.tasks || q.Tasks == len(ours) || o.TasksPerNode > 0
-	nodes := q.Nodes.Min == o.Nodes.Min || q.Nodes.Min == len(ours)
-	return !perNode && !perJob && tasks && nodes
+	if perNode, perJob := r.theirGPUs(job, ours); perNode || perJob {
+		return false
+	}
+	tasks, nodes := !otherTasks(o, q) || o.TasksPerNode > 0, q.Nodes.Min == o.Nodes.Min
+	for _, p := range ours {
+		of, _ := requestFor(o, p.Shape())
+		tasks = tasks || q.Tasks == of.tasks || q.Tasks == len(p)
+		nodes = nodes || q.Nodes.Min == len(p)
+	}
+	return tasks && nodes
+}
+
+// theirNodes reports whether a list of nodes that a job shows is neither its user's first one nor one of ours.
+func (r *Record) theirNodes(job slurm.Job) bool {
+	list, c := job.Request.RequiredNodes, r.Changed
+	return len(list) > 0 && len(c.Pinned) > 0 && len(c.Wrote) > 0 && !slices.Equal(list, r.Original.RequiredNodes) && !slices.Equal(list, c.Pinned) &&
+		!slices.ContainsFunc(c.Wrote, func(p planner.Placement) bool { return slices.Equal(list, p.Names()) })
 }
 
 // justEdited reports whether its user has changed a job since the look, as it was read again: the next look takes that over, and until then nothing is written over it.

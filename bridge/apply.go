@@ -142,11 +142,12 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		rec.BeginWas, ch.Begin = ch.Begin, a.Until.Truncate(time.Second)
 	case Start:
 		rec.BeginWas, ch.Begin = ch.Begin, time.Time{}
+		ch.wrote(a.Placement)
 		ch.Pinned = a.Placement.Names()
 		if a.SetNice {
 			ch.Nice, ch.NiceIs = true, a.Nice
 		}
-		ch.Reshape, ch.Shape = true, a.Placement.Shape() // nodes are always written
+		ch.Reshape = true // nodes are always written
 		rec.Run, rec.Armed = RunProgress{}, false
 		rec.enter(now, Starting, "")
 		rec.note(now, "release", "to start on "+a.Placement.String())
