@@ -368,8 +368,8 @@ func (w *wire) Rerun(ctx context.Context, ref slurm.Ref) error {
 }
 
 // ClearRequiredNodes implements bridge.Cluster.
-func (w *wire) ClearRequiredNodes(ctx context.Context, ref slurm.Ref) error {
-	err := w.Cluster.ClearRequiredNodes(ctx, ref)
+func (w *wire) ClearRequiredNodes(ctx context.Context, ref slurm.Ref, tasks int) error {
+	err := w.Cluster.ClearRequiredNodes(ctx, ref, tasks)
 	w.books.acted(w.Now(), "unpin", ref.ID, "", err)
 	return err
 }
