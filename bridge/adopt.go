@@ -13,7 +13,7 @@ const doubtFor = 2 * time.Minute
 
 // adopt takes over what the job's user (or an admin) changed in the request of a waiting job: the newest request is what is planned, and what is
 // given back. Only a request on which nothing of ours is left can be told to be theirs; of the others only what we never write.
-func (b *Bridge) adopt(now time.Time, rec *Record, job slurm.Job) {
+func (b *Bridge) adopt(now time.Time, rec *Record, job *slurm.Job) {
 	o := &rec.Original
 	if len(job.Odd) > 0 {
 		return
@@ -72,7 +72,7 @@ func (b *Bridge) adopt(now time.Time, rec *Record, job slurm.Job) {
 
 // adoptNice takes over a nice value that the job's user set. Ours are never above 0: such a value is theirs even while something of ours is on the job, or may
 // still arrive there, and the next start would write over it.
-func (r *Record) adoptNice(now time.Time, job slurm.Job) {
+func (r *Record) adoptNice(now time.Time, job *slurm.Job) {
 	doubted := now.Before(r.DoubtTill)
 	if job.Nice == r.Original.Nice || job.Nice <= 0 && (r.Changed.Nice || doubted) {
 		return
@@ -86,7 +86,7 @@ func (r *Record) adoptNice(now time.Time, job slurm.Job) {
 }
 
 // movedAway takes over a partition that we never write: it is its user's (or an admin's) word, whatever else of ours is on the job.
-func (b *Bridge) movedAway(now time.Time, rec *Record, job slurm.Job) {
+func (b *Bridge) movedAway(now time.Time, rec *Record, job *slurm.Job) {
 	o := &rec.Original
 	if job.Partition == o.Partition || job.Partition == b.cfg.ProfilePartition {
 		return
