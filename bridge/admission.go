@@ -238,7 +238,7 @@ func tiersOf(w comment.Wish) []planner.Tier {
 
 // watchEdits sees to what its user, or an admin, changes of a job that has been admitted: deadlines stand as submitted, and a class is kept only as long as QOS and
 // account may use it.
-func (b *Bridge) watchEdits(now time.Time, rec *Record, job slurm.Job) {
+func (b *Bridge) watchEdits(now time.Time, rec *Record, job *slurm.Job) {
 	if !rec.Phase.Ours() {
 		return
 	}
@@ -263,7 +263,7 @@ func (b *Bridge) watchEdits(now time.Time, rec *Record, job slurm.Job) {
 }
 
 // sameWish reports whether what a comment says to us now is what it said at admission: others write into comments too.
-func (b *Bridge) sameWish(rec *Record, job slurm.Job) bool {
+func (b *Bridge) sameWish(rec *Record, job *slurm.Job) bool {
 	of := func(text string) string {
 		w, err := comment.Parse(text, comment.Context{Now: rec.FirstSubmit, First: rec.FirstSubmit, Zone: b.cfg.Zone, RequestGPUs: rec.Original.GPUs})
 		if err != nil {

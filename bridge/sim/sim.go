@@ -100,7 +100,7 @@ type world struct {
 	bridge  *bridge.Bridge
 	wire    *wire
 	books   *books
-	truths  map[slurm.JobID]*truth
+	truths  byJob[truth]
 	jobs    []trace.Job // by submission
 	next    int         // the next to be submitted
 	steps   int
@@ -116,7 +116,7 @@ func Run(ctx context.Context, cfg Config, jobs []trace.Job, policy bridge.Policy
 	if cfg.Nodes <= 0 || cfg.GPUsPerNode <= 0 {
 		return Result{}, fmt.Errorf("%d nodes of %d GPUs are no cluster", cfg.Nodes, cfg.GPUsPerNode)
 	}
-	w := &world{cfg: cfg, truths: map[slurm.JobID]*truth{}, jobs: jobs}
+	w := &world{cfg: cfg, jobs: jobs}
 	w.books = newBooks(cfg)
 	lead := 4 * cfg.Poll // the loop's first looks only look
 	nodes := slurmsim.Nodes(cfg.Nodes, cfg.GPUsPerNode)
@@ -297,14 +297,14 @@ func (w *world) submit(j trace.Job, total int) {
 		asked.Tasks = j.GPUs
 	}
 	id := w.cluster.Submit(asked)
-	w.truths[id] = t
+	w.truths.set(id, t)
 	w.books.submitted(id, j, at)
 }
 
 // known is what the lenses may know of a job.
-func (w *world) known(t *truth, j planner.Job, s planner.Snapshot) Known {
+func (w *world) known(t *truth, j *planner.Job, s *planner.Snapshot) Known {
 	done := w.cluster.Iteration(slurm.JobID(j.Run.Job))
-	k := Known{Left: max(t.job.Iterations-done, 1), Done: done, GPUs: t.job.GPUs, Duration: t.job.Duration, Speed: t.speed,
+	k := Known{Left: max(t.job.Iterations-done, 1), Done: done, GPUs: t.job.GPUs, Duration: t.job.Duration, Speed: t.speedOf,
 		Resume: t.resume(t.job.GPUs), Checkpoint: t.save, Unit: s.Unit, Lease: s.Unit}
 	if t.job.Metric != nil {
 		k.Max = t.job.Metric.Max

@@ -33,7 +33,7 @@ func (in *instance) ways(j *job) []way {
 		if k == start {
 			finish += latency
 		}
-		if in.s.MidLease(*j.Job) || finish <= 1 {
+		if in.s.MidLease(j.Job) || finish <= 1 {
 			l = 1
 		}
 		ws = append(ws, way{k, opt, phi, gpus, pool, finish, max(0, left-l)})

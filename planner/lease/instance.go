@@ -128,7 +128,7 @@ func newInstance(s planner.Snapshot, cfg Config) *instance {
 	}
 	in.jobs = make([]job, len(s.Jobs))
 	for i := range s.Jobs {
-		in.jobs[i] = job{Job: &s.Jobs[i], quota: planner.QuotaOf(in.quotas, s.Jobs[i])}
+		in.jobs[i] = job{Job: &s.Jobs[i], quota: planner.QuotaOf(in.quotas, &s.Jobs[i])}
 		in.options(x, &in.jobs[i])
 	}
 	in.nest()
@@ -243,7 +243,7 @@ func (in *instance) constraints(j *job) {
 	case j.State == planner.Leaving:
 		j.idle, j.idleWhy = planner.ReasonLeaving, "is writing its checkpoint"
 	case j.State == planner.Running:
-		if code, pinned := in.s.Pinned(*j.Job); pinned {
+		if code, pinned := in.s.Pinned(j.Job); pinned {
 			j.pinned = code
 		} else if j.Blocked != "" { // stopped, it could not come back
 			j.pinned = planner.ReasonNoPreempt
