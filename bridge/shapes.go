@@ -23,8 +23,11 @@ func (b *Bridge) shapeKeyOf(rec *Record) shapeKey {
 }
 
 // shapesOf are the shapes of a job, made anew when what they follow from has changed. They are not to be written to.
-func (b *Bridge) shapesOf(rec *Record) []planner.Shape {
-	if k := b.shapeKeyOf(rec); rec.shapes == nil || rec.shapeKey != k {
+func (b *Bridge) shapesOf(rec *Record) []planner.Shape { return b.shapesBy(rec, b.shapeKeyOf(rec)) }
+
+// shapesBy is shapesOf for who knows the job's key already.
+func (b *Bridge) shapesBy(rec *Record, k shapeKey) []planner.Shape {
+	if rec.shapes == nil || rec.shapeKey != k {
 		rec.shapes, rec.shapeKey = b.shapes(rec), k
 	}
 	return rec.shapes
@@ -199,6 +202,10 @@ func requestFor(o Original, s planner.Shape) (r request, change bool) {
 
 // otherTasks reports whether the number of tasks is not the one asked for. With --ntasks-per-gpu Slurm shows several in turn, and computes the true one at the start.
 func otherTasks(o Original, q slurm.Request) bool { return o.TasksPerGPU == 0 && q.Tasks != o.Tasks }
+
+// tasksAlong is the number of tasks that goes along with whatever is written to a waiting job, 0 when none does: of a job with tasks per GPU Slurm would else make it that
+// of the nodes, for good (seen on 24.11).
+func (o Original) tasksAlong() int { return o.TasksPerGPU * o.GPUs }
 
 // gresName is the request without its count: "gres/gpu" or "gres/gpu:v100".
 func gresName(o Original) string {

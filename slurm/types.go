@@ -96,7 +96,8 @@ type Request struct {
 	CPUsPerTask int
 	CPUs        int // total
 
-	// TasksPerNode is --ntasks-per-node, TasksPerGPU is --ntasks-per-gpu; 0: not asked for.
+	// TasksPerNode is --ntasks-per-node, TasksPerGPU is --ntasks-per-gpu; 0: not asked for. On 24.11 any change to a waiting job with tasks per GPU that does not
+	// name their number sets it to that of the nodes (seen; scontrol release does it, too).
 	TasksPerNode, TasksPerGPU int
 
 	MinCPUsPerNode int
@@ -213,14 +214,14 @@ func (j Job) Ref() Ref {
 }
 
 // HasFlag reports whether the state carries the flag.
-func (j Job) HasFlag(flag string) bool { return has(j.Flags, flag) }
+func (j *Job) HasFlag(flag string) bool { return has(j.Flags, flag) }
 
 // IsArray reports whether the record belongs to a job array.
-func (j Job) IsArray() bool { return j.ArrayJobID != 0 }
+func (j *Job) IsArray() bool { return j.ArrayJobID != 0 }
 
 // IsHet reports whether the record is the leader or a component of a
 // heterogeneous job.
-func (j Job) IsHet() bool { return j.HetJobID != 0 }
+func (j *Job) IsHet() bool { return j.HetJobID != 0 }
 
 // GPUs are a node's devices of one type.
 type GPUs struct {
@@ -280,10 +281,10 @@ type Node struct {
 }
 
 // HasFlag reports whether the state carries the flag.
-func (n Node) HasFlag(flag string) bool { return has(n.Flags, flag) }
+func (n *Node) HasFlag(flag string) bool { return has(n.Flags, flag) }
 
 // TotalGPUs is the number of whole GPUs configured.
-func (n Node) TotalGPUs() int {
+func (n *Node) TotalGPUs() int {
 	sum := 0
 	for _, g := range n.GPUs {
 		if !g.MIG {
@@ -294,7 +295,7 @@ func (n Node) TotalGPUs() int {
 }
 
 // UsedGPUs is the number of whole GPUs that the node says are in use.
-func (n Node) UsedGPUs() int {
+func (n *Node) UsedGPUs() int {
 	sum := 0
 	for _, g := range n.GPUs {
 		if !g.MIG {
