@@ -21,12 +21,12 @@ func (p *chronus) boost(boundary bool) {
 		case st == nil || j.Foreign:
 		case st.holds(p.origin), st.boosted:
 			spot -= j.gpus()
-		case st.boostable() && (boundary || !j.running()) && j.idle == "" && !p.late(j, st) && p.rest1(j, st) <= p.leaseRest():
+		case st.boostable() && (boundary || !j.running()) && j.idle == "" && !p.late(j, st) && p.remains(j, st) <= p.leaseRest():
 			in = append(in, j)
 		}
 	}
 	slices.SortStableFunc(in, func(a, b *job) int {
-		return cmp.Compare(p.rest1(a, p.of(a))*float64(a.gpus()), p.rest1(b, p.of(b))*float64(b.gpus()))
+		return cmp.Compare(p.remains(a, p.of(a))*float64(a.gpus()), p.remains(b, p.of(b))*float64(b.gpus()))
 	})
 	for _, j := range in {
 		if g := j.gpus(); g > 0 && g <= spot {
@@ -43,8 +43,8 @@ func (p *chronus) boost(boundary bool) {
 // boostable: a job that was turned down, or ran for longer than its estimate.
 func (st *standing) boostable() bool { return st.verdict == refused || st.over }
 
-// rest1 is what is left of a job's true duration, in seconds.
-func (p *chronus) rest1(j *job, st *standing) float64 { return st.whole - j.ran() }
+// remains is what is left of a job's true duration, in seconds.
+func (p *chronus) remains(j *job, st *standing) float64 { return st.whole - j.ran() }
 
 // leaseRest is what is left of this lease, in seconds.
 func (p *chronus) leaseRest() float64 {
