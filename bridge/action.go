@@ -112,7 +112,7 @@ func disruptive(a Action) bool {
 }
 
 // fits says why the action must not be sent to the job as it was read just now; "" when it may.
-func fits(a Action, job slurm.Job) string {
+func fits(a Action, job *slurm.Job) string {
 	if r := a.Of(); job.Restarts != r.Restart {
 		return fmt.Sprintf("it is in run %d, not %d", job.Restarts, r.Restart)
 	}

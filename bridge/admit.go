@@ -16,7 +16,7 @@ import (
 
 // admit looks at a job for the first time. It returns nil for a plain job, an Unmanaged record for a job that asks for us but
 // cannot be managed, else an Admitted one.
-func (b *Bridge) admit(now time.Time, job slurm.Job) *Record {
+func (b *Bridge) admit(now time.Time, job *slurm.Job) *Record {
 	if job.State.Finished() {
 		return nil
 	}
@@ -68,9 +68,9 @@ func (b *Bridge) admit(now time.Time, job slurm.Job) *Record {
 }
 
 // waitingTasks reports whether the record stands for the tasks of an array that have not started yet: it has no run of its own, and whatever is done to it is done to all.
-func waitingTasks(job slurm.Job) bool { return job.IsArray() && job.ArrayTask < 0 }
+func waitingTasks(job *slurm.Job) bool { return job.IsArray() && job.ArrayTask < 0 }
 
-func originalOf(job slurm.Job) Original {
+func originalOf(job *slurm.Job) Original {
 	q := job.Request
 	return Original{
 		Nice: job.Nice, Partition: job.Partition, Nodes: q.Nodes, Tasks: q.Tasks, TRESPerNode: q.TRESPerNode, TRESPerJob: q.TRESPerJob,
@@ -82,7 +82,7 @@ func originalOf(job slurm.Job) Original {
 var pluginToken = regexp.MustCompile(`(?:^|\s)unisched-begin=([0-9]{1,12})(?:\s|$)`)
 
 // pluginBegin is the begin time that the submit plugin gave the job, zero when it gave none or somebody has changed it since.
-func pluginBegin(job slurm.Job) time.Time {
+func pluginBegin(job *slurm.Job) time.Time {
 	m := pluginToken.FindStringSubmatch(job.AdminComment)
 	if m == nil {
 		return time.Time{}
@@ -95,7 +95,7 @@ func pluginBegin(job slurm.Job) time.Time {
 }
 
 // unmanageable says why a job that asks for us must be left to plain Slurm.
-func (b *Bridge) unmanageable(job slurm.Job, wish comment.Wish) error {
+func (b *Bridge) unmanageable(job *slurm.Job, wish comment.Wish) error {
 	q := job.Request
 	switch {
 	case len(job.Odd) > 0:
@@ -133,7 +133,7 @@ func (b *Bridge) unmanageable(job slurm.Job, wish comment.Wish) error {
 var errSlurmDeadline = errors.New("it has a deadline of Slurm's own (--deadline), by which Slurm ends it whatever it waits for: write deadline= instead")
 
 // planProfile decides whether and how a new job is measured (system: profiling takes at most two GPUs).
-func (b *Bridge) planProfile(rec *Record, job slurm.Job) {
+func (b *Bridge) planProfile(rec *Record, job *slurm.Job) {
 	p := &rec.Profile
 	shapes := b.shapesOf(rec)
 	limit := job.TimeLimit
@@ -217,7 +217,7 @@ func (b *Bridge) profileStepOver(now time.Time, rec *Record) {
 }
 
 // overLimit reports whether the profile partition would never start the job, whose time limit goes along: Slurm keeps it pending for that.
-func (b *Bridge) overLimit(job slurm.Job) bool {
+func (b *Bridge) overLimit(job *slurm.Job) bool {
 	return slices.ContainsFunc(b.seen.Partitions, func(p slurm.Partition) bool {
 		return p.Name == b.cfg.ProfilePartition && p.MaxTime > 0 && (job.Unlimited || job.TimeLimit > p.MaxTime)
 	})
@@ -228,7 +228,7 @@ const maxProfileRefusals = 3
 
 // profileRefused gives the profile of a job up that Slurm does not start, at once where the partition's limits or the request are to blame: its own
 // request may start all the same, and nobody asked for the profile.
-func (r *Record) profileRefused(now time.Time, job slurm.Job, why string) {
+func (r *Record) profileRefused(now time.Time, job *slurm.Job, why string) {
 	if !r.Profile.Needed() || r.StartFailures < maxProfileRefusals && !job.Held && !strings.HasPrefix(job.Reason, "Partition") {
 		return
 	}

@@ -15,7 +15,7 @@ const doubtFor = 2 * time.Minute
 // adopt takes over what the job's user (or an admin) changed in the request of a waiting job: the newest request is what is planned, and what is
 // given back. What a call of unknown outcome may still do to it is known (Late) and is ours when it shows; whatever else shows on a request on which nothing of ours is left
 // is theirs, also in the first look of a daemon.
-func (b *Bridge) adopt(now time.Time, rec *Record, job slurm.Job) {
+func (b *Bridge) adopt(now time.Time, rec *Record, job *slurm.Job) {
 	o := &rec.Original
 	if len(job.Odd) > 0 {
 		return
@@ -54,7 +54,7 @@ func (b *Bridge) adopt(now time.Time, rec *Record, job slurm.Job) {
 
 // adoptOver takes over what was changed of a request that we have changed as well: the GPUs and the list of nodes that are neither the original's nor ours. What else differs
 // may follow from what we wrote.
-func (b *Bridge) adoptOver(now time.Time, rec *Record, job slurm.Job) {
+func (b *Bridge) adoptOver(now time.Time, rec *Record, job *slurm.Job) {
 	q, next := job.Request, rec.Original
 	next.RequiredNodes = slices.Clone(next.RequiredNodes)
 	perNode, perJob := rec.theirGPUs(job, rec.Changed.Wrote)
@@ -81,7 +81,7 @@ func (b *Bridge) adoptOver(now time.Time, rec *Record, job slurm.Job) {
 }
 
 // edited makes what a job's user asks for now its original.
-func (b *Bridge) edited(now time.Time, rec *Record, job slurm.Job, next Original) {
+func (b *Bridge) edited(now time.Time, rec *Record, job *slurm.Job, next Original) {
 	rec.note(now, "edited", fmt.Sprintf("it asks for %s now, instead of %s", next, rec.Original))
 	b.log(now, "info", "edited", rec.Job, "%s instead of %s", next, rec.Original)
 	rec.Original = next
@@ -115,7 +115,7 @@ func (c *Changed) wrote(p planner.Placement) {
 }
 
 // theirGPUs reports of which form of the GPUs that a job shows neither its user's request nor a call of ours for one of the placements can be the reason.
-func (r *Record) theirGPUs(job slurm.Job, ours []planner.Placement) (perNode, perJob bool) {
+func (r *Record) theirGPUs(job *slurm.Job, ours []planner.Placement) (perNode, perJob bool) {
 	q, o := job.Request, r.Original
 	if len(ours) == 0 {
 		return false, false
@@ -132,7 +132,7 @@ func (r *Record) theirGPUs(job slurm.Job, ours []planner.Placement) (perNode, pe
 }
 
 // couldBeOurs reports whether calls of ours for the placements may have made the request what it is, in whole or in part.
-func (r *Record) couldBeOurs(job slurm.Job, ours []planner.Placement) bool {
+func (r *Record) couldBeOurs(job *slurm.Job, ours []planner.Placement) bool {
 	q, o := job.Request, r.Original
 	if len(ours) == 0 {
 		return true
@@ -150,14 +150,14 @@ func (r *Record) couldBeOurs(job slurm.Job, ours []planner.Placement) bool {
 }
 
 // theirNodes reports whether a list of nodes that a job shows is neither its user's first one nor one of ours.
-func (r *Record) theirNodes(job slurm.Job) bool {
+func (r *Record) theirNodes(job *slurm.Job) bool {
 	list, c := job.Request.RequiredNodes, r.Changed
 	return len(list) > 0 && len(c.Pinned) > 0 && len(c.Wrote) > 0 && !slices.Equal(list, r.Original.RequiredNodes) && !slices.Equal(list, c.Pinned) &&
 		!slices.ContainsFunc(c.Wrote, func(p planner.Placement) bool { return slices.Equal(list, p.Names()) })
 }
 
 // justEdited reports whether its user has changed a job since the look, as it was read again: the next look takes that over, and until then nothing is written over it.
-func (r *Record) justEdited(job slurm.Job) bool {
+func (r *Record) justEdited(job *slurm.Job) bool {
 	q, o, c := job.Request, r.Original, r.Changed
 	if c.Reshape || len(c.Pinned) > 0 || r.Late.Reshape || len(r.Late.Pinned) > 0 || job.State != slurm.StatePending || len(job.Odd) > 0 {
 		return false
@@ -167,7 +167,7 @@ func (r *Record) justEdited(job slurm.Job) bool {
 
 // adoptNice takes over a nice value that the job's user set. Ours are never above 0: such a value is theirs even while something of ours is on the job, or may
 // still arrive there, and the next start would write over it.
-func (r *Record) adoptNice(now time.Time, job slurm.Job) {
+func (r *Record) adoptNice(now time.Time, job *slurm.Job) {
 	doubted := now.Before(r.DoubtTill)
 	if job.Nice == r.Original.Nice || job.Nice <= 0 && (r.Changed.Nice || doubted && r.Late.Nice) {
 		return
@@ -181,7 +181,7 @@ func (r *Record) adoptNice(now time.Time, job slurm.Job) {
 }
 
 // movedAway takes over a partition that we never write: it is its user's (or an admin's) word, whatever else of ours is on the job.
-func (b *Bridge) movedAway(now time.Time, rec *Record, job slurm.Job) {
+func (b *Bridge) movedAway(now time.Time, rec *Record, job *slurm.Job) {
 	o := &rec.Original
 	if job.Partition == o.Partition || job.Partition == b.cfg.ProfilePartition {
 		return

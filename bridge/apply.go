@@ -45,11 +45,12 @@ func (c *cycle) apply(ctx context.Context, rec *Record, actions ...Action) error
 
 func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error) {
 	b := c.b
-	job, err := b.parts.Cluster.Job(ctx, rec.Job)
+	read, err := b.parts.Cluster.Job(ctx, rec.Job)
 	if err != nil {
 		b.log(c.now, "warn", "look-again", rec.Job, "%s: %v", a.Name(), err)
 		return Skipped, nil
 	}
+	job := &read
 	if !rec.sameRun(job) {
 		return Skipped, nil
 	}
@@ -71,7 +72,7 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 }
 
 // write makes the call of an action on a job that was read just now.
-func (c *cycle) write(ctx context.Context, rec *Record, a Action, job slurm.Job) (Outcome, error) {
+func (c *cycle) write(ctx context.Context, rec *Record, a Action, job *slurm.Job) (Outcome, error) {
 	b := c.b
 	if job.State == slurm.StatePending {
 		rec.adoptNice(c.now, job) // set since the snapshot was taken: this very call would write over it
@@ -117,7 +118,7 @@ func (c *cycle) write(ctx context.Context, rec *Record, a Action, job slurm.Job)
 	return out, nil
 }
 
-func (r *Record) sameRun(job slurm.Job) bool {
+func (r *Record) sameRun(job *slurm.Job) bool {
 	return job.ID == r.Job && job.UID == r.UID && job.Restarts == r.Restart
 }
 
@@ -196,7 +197,7 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 }
 
 // call makes the one call of an action.
-func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job slurm.Job) error {
+func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job *slurm.Job) error {
 	cl, ref := b.parts.Cluster, job.Ref()
 	update := func(u slurm.Update) error {
 		if n := rec.Original.tasksAlong(); n > 0 && job.State == slurm.StatePending && !u.Tasks.Set {
@@ -249,7 +250,7 @@ func later(a, b time.Time) time.Time {
 }
 
 // startUpdate is the whole of a start in one call.
-func (b *Bridge) startUpdate(rec *Record, a Start, job slurm.Job) slurm.Update {
+func (b *Bridge) startUpdate(rec *Record, a Start, job *slurm.Job) slurm.Update {
 	u := slurm.Update{SeenPending: true, RequiredNodes: slices.Clone(a.Placement.Names()), BeginTime: slurm.Some(time.Time{})}
 	if job.Held && rec.Changed.Hold {
 		u.Hold = slurm.Some(false)
@@ -284,7 +285,7 @@ func (b *Bridge) startUpdate(rec *Record, a Start, job slurm.Job) slurm.Update {
 }
 
 // restoreRequest brings nodes, tasks, TRES, partition and nice of a pending job back to what its user submitted, naming only what differs.
-func restoreRequest(rec *Record, job slurm.Job) slurm.Update {
+func restoreRequest(rec *Record, job *slurm.Job) slurm.Update {
 	o, q := rec.Original, job.Request
 	u := slurm.Update{SeenPending: true}
 	if job.Partition != o.Partition {
@@ -332,7 +333,7 @@ func mostNodes(o Original) int {
 
 // restoreUpdate gives a job back: only what differs from the original is named. A running job's request cannot be changed; it is restored when it
 // is pending again.
-func restoreUpdate(rec *Record, job slurm.Job) slurm.Update {
+func restoreUpdate(rec *Record, job *slurm.Job) slurm.Update {
 	if job.State != slurm.StatePending {
 		u := slurm.Update{Nice: slurm.Some(rec.Original.Nice)}
 		if job.Held && rec.Changed.Hold {

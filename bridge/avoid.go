@@ -44,7 +44,7 @@ func (r *Record) where() planner.Placement {
 }
 
 // launchFailed takes charge of a job that Slurm holds since a node could not launch it: it tries another node, later each time.
-func (b *Bridge) launchFailed(now time.Time, rec *Record, job slurm.Job, at planner.Placement) {
+func (b *Bridge) launchFailed(now time.Time, rec *Record, job *slurm.Job, at planner.Placement) {
 	if !job.Held || !b.launchHeld(job, at) || rec.Changed.Hold || !b.acts(rec) || rec.Phase == Released || rec.LaunchFailures >= maxLaunchFailures {
 		return
 	}
@@ -60,7 +60,7 @@ func (b *Bridge) launchFailed(now time.Time, rec *Record, job slurm.Job, at plan
 
 // launchHeld reports whether Slurm holds the job since a node could not launch it. Slurm 24.11 shows such a hold as one of the user (seen); the node that it was
 // about to run on, which slurmctld drains with a reason of its own, tells the two apart.
-func (b *Bridge) launchHeld(job slurm.Job, at planner.Placement) bool {
+func (b *Bridge) launchHeld(job *slurm.Job, at planner.Placement) bool {
 	if strings.ReplaceAll(job.Reason, " ", "_") == launchReason {
 		return true
 	}
@@ -74,7 +74,7 @@ var launchDrains = []string{"prolog error", "batch job complete failure", "batch
 
 // forbidden are the nodes that a waiting job must not be planned on: those that it avoids, and those with a reservation that begins before it must have
 // ended, on which Slurm would not start it. Sorted.
-func (b *Bridge) forbidden(rec *Record, job slurm.Job, at time.Time) []string {
+func (b *Bridge) forbidden(rec *Record, job *slurm.Job, at time.Time) []string {
 	var out []string
 	for _, a := range rec.Avoid {
 		if a.Till.After(at) {
@@ -91,12 +91,12 @@ func (b *Bridge) forbidden(rec *Record, job slurm.Job, at time.Time) []string {
 }
 
 // before reports whether a job that began now might still run when the reservation, which is not its own, begins.
-func before(job slurm.Job, r slurm.Reservation, now time.Time) bool {
+func before(job *slurm.Job, r slurm.Reservation, now time.Time) bool {
 	return r.Name != job.Reservation && r.End.After(now) && (job.Unlimited || job.TimeLimit <= 0 || now.Add(job.TimeLimit).After(r.Start))
 }
 
 // reservedAway says which reservation keeps the job from all nodes that it could use; "" when there are others.
-func (b *Bridge) reservedAway(now time.Time, rec *Record, job slurm.Job) string {
+func (b *Bridge) reservedAway(now time.Time, rec *Record, job *slurm.Job) string {
 	if len(b.seen.Reservations) == 0 {
 		return ""
 	}

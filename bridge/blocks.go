@@ -26,7 +26,7 @@ func limitReason(reason string) bool {
 }
 
 // readBlocks finds out whether something that is not ours keeps the job from starting.
-func (b *Bridge) readBlocks(now time.Time, rec *Record, job slurm.Job) {
+func (b *Bridge) readBlocks(now time.Time, rec *Record, job *slurm.Job) {
 	limited := limitReason(job.Reason)
 	why, code := "", ""
 	switch {
@@ -62,7 +62,7 @@ func (b *Bridge) readBlocks(now time.Time, rec *Record, job slurm.Job) {
 
 // userBegin reports whether the job has a begin time in the future that is the user's own: neither ours, nor the one of the submit plugin, nor the
 // one that Slurm gives to a requeued job.
-func (b *Bridge) userBegin(now time.Time, rec *Record, job slurm.Job) bool {
+func (b *Bridge) userBegin(now time.Time, rec *Record, job *slurm.Job) bool {
 	if !job.Begin.After(now) {
 		return false
 	}

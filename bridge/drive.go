@@ -30,12 +30,12 @@ func (b *Bridge) act(ctx context.Context, now time.Time) error {
 }
 
 // pass says what one job needs now.
-type pass func(*cycle, *Record, slurm.Job) []Action
+type pass func(*cycle, *Record, *slurm.Job) []Action
 
 func (c *cycle) each(ctx context.Context, p pass) error {
 	for _, rec := range c.b.known() {
 		if job, ok := c.job(rec); ok {
-			if err := c.apply(ctx, rec, p(c, rec, *job)...); err != nil {
+			if err := c.apply(ctx, rec, p(c, rec, job)...); err != nil {
 				return err
 			}
 		}
@@ -64,8 +64,10 @@ func (c *cycle) job(rec *Record) (*slurm.Job, bool) {
 
 // count finds out what is in progress and which GPUs are free.
 func (c *cycle) count() {
-	c.free, c.soon, c.saving, c.loading = map[string]int{}, map[string]int{}, 0, 0
-	for _, n := range c.b.seen.Nodes {
+	nodes := len(c.b.seen.Nodes)
+	c.free, c.soon, c.saving, c.loading = make(map[string]int, nodes), make(map[string]int, nodes), 0, 0
+	for i := range c.b.seen.Nodes {
+		n := &c.b.seen.Nodes[i]
 		if _, wakes := n.Power(); n.Usable || wakes {
 			c.free[n.Name] = n.TotalGPUs()
 		}
@@ -117,7 +119,7 @@ func (c *cycle) room(p planner.Placement) (now, soon bool) {
 }
 
 // giveBack undoes what is no longer wanted: everything of a job that is released or paused, our hold on a job that runs on, a stale node list.
-func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
+func giveBack(c *cycle, rec *Record, job *slurm.Job) []Action {
 	run, b := rec.ID(), c.b
 	pending := job.State == slurm.StatePending && !job.HasFlag(slurm.FlagCompleting)
 	if !b.acts(rec) || rec.Phase == Unmanaged { // unmanaged: the submit plugin may have delayed it
@@ -167,7 +169,7 @@ func giveBack(c *cycle, rec *Record, job slurm.Job) []Action {
 }
 
 // plain is the way back of a job on which we do not act (any more).
-func (c *cycle) plain(rec *Record, job slurm.Job, pending bool) []Action {
+func (c *cycle) plain(rec *Record, job *slurm.Job, pending bool) []Action {
 	b := c.b
 	if rec.Phase == Profiling && b.preemptible(rec, job) {
 		return nil // it has to come back from its profile first: checkpoint sees to that
@@ -204,7 +206,7 @@ func (c *cycle) plain(rec *Record, job slurm.Job, pending bool) []Action {
 
 // overdue gives up on a job that was signalled and neither exits nor says that it saved: it runs on, and after a few such strikes it counts as not
 // preemptible.
-func (c *cycle) overdue(rec *Record, job slurm.Job) []Action {
+func (c *cycle) overdue(rec *Record, job *slurm.Job) []Action {
 	run := rec.Run
 	if job.State != slurm.StateRunning || job.HasFlag(slurm.FlagCompleting) || run.Signalled.IsZero() || run.answered() {
 		return nil
@@ -253,7 +255,7 @@ func (r *Record) runPhase() Phase {
 }
 
 // stuck takes back a start that Slurm did not carry out although the GPUs are free, or whose GPUs somebody else got.
-func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
+func (c *cycle) stuck(rec *Record, job *slurm.Job, pending bool) []Action {
 	if !pending {
 		return nil
 	}
@@ -316,13 +318,9 @@ func (c *cycle) stuck(rec *Record, job slurm.Job, pending bool) []Action {
 }
 
 // hold puts our hold on the running jobs that the plan stops or moves, and on profile runs that have shown enough, so that they come back held.
-func hold(c *cycle, rec *Record, job slurm.Job) []Action {
+func hold(c *cycle, rec *Record, job *slurm.Job) []Action {
 	b, why := c.b, rec.Target.Reason.Text
 	acts := b.acts(rec)
-	if !acts && rec.Phase != Profiling || job.State != slurm.StateRunning || b.suspect != "" || c.saving >= b.cfg.MaxCheckpoints ||
-		!b.preemptible(rec, job) {
-		return nil
-	}
 	switch {
 	case rec.Phase == Profiling && rec.canBeSignalled() && (rec.measured(c.now, b.stepTime(rec)) || !acts):
 		why = "profile step done"
@@ -330,12 +328,16 @@ func hold(c *cycle, rec *Record, job slurm.Job) []Action {
 	default:
 		return nil
 	}
+	if !acts && rec.Phase != Profiling || job.State != slurm.StateRunning || b.suspect != "" || c.saving >= b.cfg.MaxCheckpoints ||
+		!b.preemptible(rec, job) { // the dearest question last: few jobs are to leave
+		return nil
+	}
 	c.saving++
 	return []Action{Hold{target(rec.ID()), why}}
 }
 
 // ask sends the checkpoint signal to the jobs that are held for it and have not had it, or may not.
-func ask(c *cycle, rec *Record, job slurm.Job) []Action {
+func ask(c *cycle, rec *Record, job *slurm.Job) []Action {
 	due := rec.Run.Signalled.IsZero() || c.unheard(rec)
 	if rec.Phase != Checkpointing || job.State.Finished() || !due || !c.b.acts(rec) && !rec.Run.Profile || !rec.canBeSignalled() {
 		return nil
@@ -349,7 +351,7 @@ func (c *cycle) signal(rec *Record) Action {
 }
 
 // requeue brings back jobs that saved but did not leave, and those that failed through our doing.
-func requeue(c *cycle, rec *Record, job slurm.Job) []Action {
+func requeue(c *cycle, rec *Record, job *slurm.Job) []Action {
 	switch {
 	case rec.Phase == Failed && rec.Rerun && job.HasFlag(slurm.FlagCompleting): // Slurm refuses until its nodes are done with it, which may take long
 		return nil

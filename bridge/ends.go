@@ -14,7 +14,7 @@ import (
 const maxReruns = 20
 
 // followFinished handles a job that Slurm shows ended.
-func (b *Bridge) followFinished(now time.Time, rec *Record, job slurm.Job) {
+func (b *Bridge) followFinished(now time.Time, rec *Record, job *slurm.Job) {
 	missed := job.Restarts != rec.Restart && rec.Phase.Ours() // a whole run, between two looks
 	if missed {
 		b.runOver(now, rec, job.Start)
@@ -86,7 +86,7 @@ func (r *Record) rerunFailed(now time.Time, why string) {
 
 // ourFault says why an ended job must be put back into the queue: it failed in a profile run that it never asked for, or our signal killed it.
 // A job cancelled by its user or by an admin is never brought back.
-func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
+func (b *Bridge) ourFault(rec *Record, job *slurm.Job, during Phase) string {
 	if job.State == slurm.StateCancelled || job.State == slurm.StateDeadline || !during.OnGPUs() && during != Starting {
 		return ""
 	}
@@ -127,7 +127,7 @@ func (b *Bridge) ourFault(rec *Record, job slurm.Job, during Phase) string {
 const lastWords = 20 * time.Second
 
 // mayYetSay reports whether lines that are still on their way could change what is made of the end of a run that we had asked to leave: Slurm is often quicker than they are.
-func (r *Record) mayYetSay(job slurm.Job) bool {
+func (r *Record) mayYetSay(job *slurm.Job) bool {
 	if r.Run.Signalled.IsZero() || r.Run.Done { // also when it was given back since: the signal is still on its way, for all we know
 		return false
 	}
@@ -144,7 +144,7 @@ func (r *Record) atItsEnd() bool {
 // may be taken to be finished: it said so (a "done" line), reached what it declared, trained on after it had saved, or nobody had asked it to leave. Of one that declares no
 // end and says nothing, the moment tells: between our signal and its end there are seconds. Should it have been done for all that, its next run finds the last checkpoint and
 // ends, and nobody asks that one anything.
-func (r *Record) cutShort(job slurm.Job, patience time.Duration) string {
+func (r *Record) cutShort(job *slurm.Job, patience time.Duration) string {
 	run, stop := r.Run, r.Wish.Stop
 	if job.State != slurm.StateCompleted || run.Signalled.IsZero() || run.Done {
 		return ""
@@ -185,7 +185,7 @@ const maxResumeFailures = 2
 
 // resumeFailed says why a job must be put back that ended with an error in the run after one that we cut short, before it said anything: it could not read what it had
 // saved for us, and may well find an older checkpoint the next time. It is not moved again, whatever comes of it.
-func (b *Bridge) resumeFailed(now time.Time, rec *Record, job slurm.Job, during Phase) string {
+func (b *Bridge) resumeFailed(now time.Time, rec *Record, job *slurm.Job, during Phase) string {
 	n := len(rec.Stays)
 	if job.State != slurm.StateFailed || !job.Requeue || !during.OnGPUs() && during != Starting || n < 2 || rec.Stays[n-1].Run != rec.Restart {
 		return ""
@@ -205,7 +205,7 @@ func (b *Bridge) resumeFailed(now time.Time, rec *Record, job slurm.Job, during 
 }
 
 // isProfile reports whether the job as Slurm shows it is a profile run of ours.
-func (b *Bridge) isProfile(rec *Record, job slurm.Job) bool {
+func (b *Bridge) isProfile(rec *Record, job *slurm.Job) bool {
 	return job.Partition == b.cfg.ProfilePartition && job.Partition != rec.Original.Partition
 }
 

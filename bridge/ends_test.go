@@ -57,7 +57,7 @@ func TestCutShort(t *testing.T) {
 			if c.state != "" {
 				job.State = c.state
 			}
-			if got := r.cutShort(job, time.Minute); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			if got := r.cutShort(&job, time.Minute); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})

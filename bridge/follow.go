@@ -19,7 +19,7 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 	b.seenRecs = slices.Grow(b.seenRecs[:0], len(s.Jobs))[:len(s.Jobs)]
 	for i := range s.Jobs {
 		b.seenRecs[i] = nil
-		job := s.Jobs[i]
+		job := &s.Jobs[i]
 		rec := b.records[job.ID]
 		if rec != nil && !rec.same(job) {
 			b.log(now, "warn", "job-id-reused", job.ID, "job %d is another job than the one we knew (user id %d, submitted %s)",
@@ -106,7 +106,7 @@ func (b *Bridge) bury(rec *Record) {
 
 // same reports whether a job of Slurm is the one that the record is about. Ids are reused after a wrap or a controller crash; a requeue changes the
 // submit time but raises the restart count.
-func (r *Record) same(job slurm.Job) bool {
+func (r *Record) same(job *slurm.Job) bool {
 	switch {
 	case job.UID != r.UID:
 		return false
@@ -123,7 +123,7 @@ func (r *Record) same(job slurm.Job) bool {
 }
 
 // followJob moves one record along.
-func (b *Bridge) followJob(now time.Time, rec *Record, job slurm.Job) {
+func (b *Bridge) followJob(now time.Time, rec *Record, job *slurm.Job) {
 	if rec.Phase == Unmanaged {
 		rec.Submit, rec.Restart = job.Submit, job.Restarts
 		rec.reconcile(now, job)
@@ -154,7 +154,7 @@ func (b *Bridge) followJob(now time.Time, rec *Record, job slurm.Job) {
 
 // reconcile drops from Changed what Slurm shows as undone, so that nothing is restored twice and nothing restored is counted as ours. While a call may still
 // arrive, what is dropped is kept in mind, and is ours again when it shows.
-func (r *Record) reconcile(now time.Time, job slurm.Job) {
+func (r *Record) reconcile(now time.Time, job *slurm.Job) {
 	before, late := r.Changed, r.Late
 	c := &r.Changed
 	r.arrived(now, job)
@@ -188,7 +188,7 @@ func (r *Record) reconcile(now time.Time, job slurm.Job) {
 }
 
 // arrived takes for ours what a call of unknown outcome has done after all.
-func (r *Record) arrived(now time.Time, job slurm.Job) {
+func (r *Record) arrived(now time.Time, job *slurm.Job) {
 	if !r.Late.Any() || !now.Before(r.DoubtTill) || job.State.Finished() {
 		return
 	}
@@ -215,7 +215,7 @@ func (c Changed) equal(o Changed) bool {
 }
 
 // isOriginal reports whether the request stands as the user submitted it.
-func (r *Record) isOriginal(job slurm.Job) bool {
+func (r *Record) isOriginal(job *slurm.Job) bool {
 	q, o := job.Request, r.Original
 	narrowed := o.Nodes.Max == 0 && q.Nodes.Max > 0 && q.Nodes.Max < mostNodes(o) // by a node list of ours, and stays so without it
 	return job.Partition == o.Partition && q.TRESPerNode == o.TRESPerNode && q.TRESPerJob == o.TRESPerJob &&
@@ -223,7 +223,7 @@ func (r *Record) isOriginal(job slurm.Job) bool {
 }
 
 // followRunning handles a job that Slurm shows running (or suspended).
-func (b *Bridge) followRunning(now time.Time, rec *Record, job slurm.Job) {
+func (b *Bridge) followRunning(now time.Time, rec *Record, job *slurm.Job) {
 	again := job.Restarts != rec.Restart // it ended and started again between two looks
 	if again {
 		b.runOver(now, rec, job.Start)
@@ -249,7 +249,7 @@ func (b *Bridge) followRunning(now time.Time, rec *Record, job slurm.Job) {
 }
 
 // runBegins notes the start of a run.
-func (b *Bridge) runBegins(now time.Time, rec *Record, job slurm.Job) {
+func (b *Bridge) runBegins(now time.Time, rec *Record, job *slurm.Job) {
 	phase, why := Running, ""
 	profile := b.isProfile(rec, job)
 	switch {
@@ -273,7 +273,7 @@ func (b *Bridge) runBegins(now time.Time, rec *Record, job slurm.Job) {
 }
 
 // placementOf is where a running job holds its GPUs.
-func placementOf(job slurm.Job) planner.Placement {
+func placementOf(job *slurm.Job) planner.Placement {
 	var shares []planner.Share
 	for _, g := range job.NodeGPUs {
 		if i := slices.IndexFunc(shares, func(s planner.Share) bool { return s.Node == g.Node }); i >= 0 {
@@ -286,7 +286,7 @@ func placementOf(job slurm.Job) planner.Placement {
 }
 
 // followPending handles a job that Slurm shows pending.
-func (b *Bridge) followPending(now time.Time, rec *Record, job slurm.Job) {
+func (b *Bridge) followPending(now time.Time, rec *Record, job *slurm.Job) {
 	at := rec.where()
 	if rec.Phase.OnGPUs() || job.Restarts != rec.Restart {
 		rec.loops(now)

@@ -86,10 +86,10 @@ func (b *Bridge) estimate(now time.Time, round bool) {
 			renewed++
 			b.refreshCosts(now, rec)
 			b.lore.turn = rec.Job
-			b.advance(now, rec, true)
+			b.advance(now, rec, in.shapes, true)
 			continue
 		}
-		b.advance(now, rec, false)
+		b.advance(now, rec, in.shapes, false)
 	}
 	if round && !b.cfg.NoForecasts {
 		b.forecasts(now)
@@ -112,13 +112,13 @@ func (b *Bridge) inTurn(round bool) []*Record {
 	return b.turned
 }
 
-// advance brings an estimate up to date of which nothing but time and progress has changed; grown says that the lore has changed as well.
-func (b *Bridge) advance(now time.Time, rec *Record, grown bool) {
+// advance brings an estimate up to date of which nothing but time and progress has changed; shapes is the job's key, and grown says that the lore has changed as well.
+func (b *Bridge) advance(now time.Time, rec *Record, shapes shapeKey, grown bool) {
 	more := rec.Iter - rec.made.iter
 	if more == 0 && !grown && !rec.Phase.OnGPUs() && rec.Estimate.Unsaved == 0 && len(rec.Wish.Tiers) == 0 { // nothing counts down
 		return
 	}
-	j := estimator.Job{Class: planner.Class(rec.Wish.Class), Requested: b.shapesOf(rec)[0], UnsavedSeconds: rec.unsaved(now).Seconds()}
+	j := estimator.Job{Class: planner.Class(rec.Wish.Class), Requested: b.shapesBy(rec, shapes)[0], UnsavedSeconds: rec.unsaved(now).Seconds()}
 	b.lease(rec, &j)
 	rec.Estimate = b.lore.fabric.Advance(rec.Estimate, j, more, now)
 	rec.made.iter = rec.Iter

@@ -125,8 +125,8 @@ func shareFactors(accounts []planner.Account) map[string]float64 {
 // cuts is how often the plan stopped or moved a job within the hour before at, now being so included.
 func (r *Record) cuts(at time.Time) int {
 	n := 0
-	for _, s := range r.Stays {
-		if s.Cut && at.Sub(s.To) < time.Hour {
+	for i := range r.Stays {
+		if s := &r.Stays[i]; s.Cut && at.Sub(s.To) < time.Hour {
 			n++
 		}
 	}
@@ -139,7 +139,7 @@ func (r *Record) cuts(at time.Time) int {
 // preempted sums up the preemptions of the last hour.
 func (b *Bridge) preempted(at time.Time) int {
 	n := 0
-	for _, rec := range b.records {
+	for _, rec := range b.known() {
 		n += rec.cuts(at)
 	}
 	for _, rec := range b.past {

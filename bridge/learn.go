@@ -78,7 +78,7 @@ const (
 )
 
 // keyOf names the kind of a job: who, which script with which arguments, under which name, on which GPUs. A job from standard input has no script; its name then speaks for it.
-func (b *Bridge) keyOf(job slurm.Job) estimator.Key {
+func (b *Bridge) keyOf(job *slurm.Job) estimator.Key {
 	short := func(s string) string { return s[:min(len(s), maxKeyBytes)] }
 	k := estimator.Key{User: short(cmp.Or(job.User, strconv.FormatInt(job.UID, 10))), Name: short(job.Name), GPUType: short(job.Request.GPUType)}
 	if job.Command != "" {

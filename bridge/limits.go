@@ -71,8 +71,8 @@ func limitGroups(job *slurm.Job) [6]string {
 }
 
 // learnLimit remembers that Slurm keeps a job waiting for a limit.
-func (b *Bridge) learnLimit(now time.Time, job slurm.Job) {
-	key, m := groupOf(job.Reason, &job), limitMemo{Job: job.ID, Reason: job.Reason, Until: now.Add(otherMemory), GPUs: job.Request.GPUs}
+func (b *Bridge) learnLimit(now time.Time, job *slurm.Job) {
+	key, m := groupOf(job.Reason, job), limitMemo{Job: job.ID, Reason: job.Reason, Until: now.Add(otherMemory), GPUs: job.Request.GPUs}
 	if job.Partition == b.cfg.ProfilePartition { // the limit of a QOS that its own partition does not have
 		key = fmt.Sprintf("job %d", job.ID)
 	} else if shared(job.Reason) {
@@ -143,11 +143,11 @@ func (b *Bridge) heldBy(key string) group {
 }
 
 // limitOn says which limit found before keeps the job waiting, "" for none.
-func (b *Bridge) limitOn(job slurm.Job) string {
+func (b *Bridge) limitOn(job *slurm.Job) string {
 	if len(b.limits) == 0 {
 		return ""
 	}
-	for _, key := range limitGroups(&job) {
+	for _, key := range limitGroups(job) {
 		m, ok := b.limits[key]
 		switch {
 		case !ok || job.Request.GPUs < m.GPUs:

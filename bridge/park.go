@@ -12,7 +12,7 @@ import (
 // or by a begin time that is far enough ahead. A begin time alone is refused by a job that runs, and changes nothing.
 
 // writesNodes reports whether the call of an action names nodes or their number.
-func (r *Record) writesNodes(a Action, job slurm.Job) bool {
+func (r *Record) writesNodes(a Action, job *slurm.Job) bool {
 	if job.State != slurm.StatePending {
 		return false
 	}
@@ -30,7 +30,7 @@ func (r *Record) writesNodes(a Action, job slurm.Job) bool {
 func (c *cycle) parkMargin() time.Duration { return min(c.b.cfg.Delay/4, 30*time.Second) }
 
 // parked reports whether Slurm cannot start the job for the time of a call.
-func (c *cycle) parked(job slurm.Job) bool {
+func (c *cycle) parked(job *slurm.Job) bool {
 	begin := job.Begin
 	if job.Eligible.After(begin) {
 		begin = job.Eligible
@@ -39,12 +39,13 @@ func (c *cycle) parked(job slurm.Job) bool {
 }
 
 // park sets a begin time ahead and reads the job again, for an action that must not meet its start.
-func (c *cycle) park(ctx context.Context, rec *Record, a Action) (slurm.Job, Outcome, error) {
+func (c *cycle) park(ctx context.Context, rec *Record, a Action) (*slurm.Job, Outcome, error) {
 	out, err := c.one(ctx, rec, Delay{target(rec.ID()), c.now.Add(c.b.cfg.Delay)})
 	if out != Done || err != nil {
-		return slurm.Job{}, out, err
+		return nil, out, err
 	}
-	job, err := c.b.parts.Cluster.Job(ctx, rec.Job)
+	read, err := c.b.parts.Cluster.Job(ctx, rec.Job)
+	job := &read
 	switch {
 	case err != nil:
 		c.b.log(c.now, "warn", "look-again", rec.Job, "%s: %v", a.Name(), err)

@@ -12,7 +12,7 @@ const poweringUp = "its nodes are being powered up"
 
 // bootsNodes keeps the clocks of a run still whose nodes are being powered up: it holds them, and Slurm calls it running, but its script has not begun.
 // Its lease, its time to resume and its loss at a preemption count from when the nodes are up, which is also when Slurm starts its time limit.
-func (b *Bridge) bootsNodes(now time.Time, rec *Record, job slurm.Job) {
+func (b *Bridge) bootsNodes(now time.Time, rec *Record, job *slurm.Job) {
 	run := &rec.Run
 	if rec.Why == poweringUp && !job.HasFlag(slurm.FlagConfiguring) {
 		rec.Why = ""

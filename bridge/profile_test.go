@@ -35,7 +35,7 @@ func TestFirstLeaseIsTheProfile(t *testing.T) {
 			j := job
 			j.Comment = c.comment
 			b.parts.Log = func(time.Time, Note) {}
-			rec := b.admit(now, j)
+			rec := b.admit(now, &j)
 			if rec == nil || rec.Phase == Unmanaged {
 				t.Fatalf("not admitted: %+v", rec)
 			}

@@ -26,16 +26,17 @@ func (b *Bridge) publish(now time.Time) {
 		NextPlan: now.Truncate(b.cfg.Unit).Add(b.cfg.Unit), Actions: b.counts, LastPlan: b.plan, Snapshot: b.snapshot, GPUs: b.gpuCount(), Standstills: b.standstills(),
 	}
 	v.Budgets = b.budgets(now)
-	jobs := map[slurm.JobID]slurm.Job{}
-	for _, j := range b.seen.Jobs {
-		jobs[j.ID] = j
+	jobs := make(map[slurm.JobID]*slurm.Job, len(b.seen.Jobs)) // lookup only
+	for i := range b.seen.Jobs {
+		jobs[b.seen.Jobs[i].ID] = &b.seen.Jobs[i]
 	}
+	gone := &slurm.Job{} // what Slurm shows of a job that it has forgotten
 	phases := map[Phase]int{}
 	all := b.allRecords()
 	slices.SortStableFunc(all, func(a, c *Record) int { return cmp.Compare(a.Job, c.Job) })
 	v.Jobs = make([]JobView, 0, len(all))
 	for _, rec := range all {
-		v.Jobs = append(v.Jobs, b.jobView(now, rec, jobs[rec.Job]))
+		v.Jobs = append(v.Jobs, b.jobView(now, rec, cmp.Or(jobs[rec.Job], gone)))
 		phases[rec.Phase]++
 	}
 	for p, n := range phases {
@@ -50,7 +51,7 @@ func (b *Bridge) publish(now time.Time) {
 
 func (b *Bridge) gpuCount() GPUCount {
 	var g GPUCount
-	ours, used := map[string]bool{}, map[string]int{}
+	ours, used := make(map[string]bool, len(b.seen.Nodes)), make(map[string]int, len(b.seen.Nodes))
 	for i := range b.seen.Nodes {
 		n := &b.seen.Nodes[i]
 		our := b.ourNode(n)
@@ -77,7 +78,8 @@ func (b *Bridge) gpuCount() GPUCount {
 		}
 	}
 	g.Free = max(g.Total-g.Managed-g.Other, 0)
-	for _, n := range b.seen.Nodes {
+	for i := range b.seen.Nodes {
+		n := &b.seen.Nodes[i]
 		if used := used[n.Name]; ours[n.Name] && n.Usable && used > 0 {
 			g.Holes += max(n.TotalGPUs()-used, 0)
 		}
@@ -86,7 +88,7 @@ func (b *Bridge) gpuCount() GPUCount {
 }
 
 // jobView is one job as people see it.
-func (b *Bridge) jobView(now time.Time, rec *Record, job slurm.Job) JobView {
+func (b *Bridge) jobView(now time.Time, rec *Record, job *slurm.Job) JobView {
 	v := JobView{
 		ID: rec.Job, Ref: rec.Ref(), Restart: rec.Restart, Name: rec.Name, User: rec.User, Account: rec.Account, Class: planner.Class(rec.Wish.Class),
 		Phase: rec.Phase, Since: rec.Since, Why: rec.Why, SlurmState: string(job.State), SlurmReason: job.Reason, GPUs: rec.Original.GPUs,
@@ -154,7 +156,7 @@ func (r *Record) promised() []planner.Tier {
 }
 
 // whyNotPreempted is the reason in words why a job of ours is not preempted, "" when it may be.
-func (b *Bridge) whyNotPreempted(rec *Record, job slurm.Job) string {
+func (b *Bridge) whyNotPreempted(rec *Record, job *slurm.Job) string {
 	switch {
 	case rec.NoPreempt != "":
 		return rec.NoPreempt

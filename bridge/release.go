@@ -69,8 +69,8 @@ func (r *Record) onlyPinned() bool {
 func (b *Bridge) followKnown(now time.Time, s slurm.State) {
 	b.seen, b.seenRecs, b.awaits = s, make([]*Record, len(s.Jobs)), awaited(s.Jobs)
 	for i := range s.Jobs {
-		if rec := b.records[s.Jobs[i].ID]; rec != nil && rec.same(s.Jobs[i]) {
-			b.followJob(now, rec, s.Jobs[i])
+		if rec := b.records[s.Jobs[i].ID]; rec != nil && rec.same(&s.Jobs[i]) {
+			b.followJob(now, rec, &s.Jobs[i])
 			b.seenRecs[i], rec.shownAt, rec.shownIn = rec, i, b.cycle
 		}
 	}

@@ -33,7 +33,7 @@ type rivalRun struct {
 }
 
 // foreignStart looks for the marks of a start that this daemon has not made, on a job that it saw waiting without them.
-func (b *Bridge) foreignStart(now time.Time, rec *Record, job slurm.Job) {
+func (b *Bridge) foreignStart(now time.Time, rec *Record, job *slurm.Job) {
 	pins := job.Request.RequiredNodes
 	switch {
 	case rec.shownIn == 0 || rec.Phase != Waiting && rec.Phase != Admitted || !b.acts(rec) || now.Before(rec.DoubtTill) || rec.Late.Any():

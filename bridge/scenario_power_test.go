@@ -82,7 +82,7 @@ func TestScenarioResumeOnSleepingNode(t *testing.T) {
 	w.until(10*time.Minute, "it is back in the queue", func() bool { return w.job("ours").State == slurm.StatePending })
 	w.sim.Resume("n1")
 	w.sim.PowerDown("n1", 0, 12*time.Minute)
-	if !w.job("ours").HasFlag(slurm.FlagConfiguring) && len(w.job("ours").Nodes) > 0 {
+	if job := w.job("ours"); !job.HasFlag(slurm.FlagConfiguring) && len(job.Nodes) > 0 {
 		t.Fatal("it was started before its node slept")
 	}
 	w.until(40*time.Minute, "it wakes its node", func() bool { j := w.job("ours"); return j.HasFlag(slurm.FlagConfiguring) })

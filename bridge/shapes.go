@@ -23,8 +23,11 @@ func (b *Bridge) shapeKeyOf(rec *Record) shapeKey {
 }
 
 // shapesOf are the shapes of a job, made anew when what they follow from has changed. They are not to be written to.
-func (b *Bridge) shapesOf(rec *Record) []planner.Shape {
-	if k := b.shapeKeyOf(rec); rec.shapes == nil || rec.shapeKey != k {
+func (b *Bridge) shapesOf(rec *Record) []planner.Shape { return b.shapesBy(rec, b.shapeKeyOf(rec)) }
+
+// shapesBy is shapesOf for who knows the job's key already.
+func (b *Bridge) shapesBy(rec *Record, k shapeKey) []planner.Shape {
+	if rec.shapes == nil || rec.shapeKey != k {
 		rec.shapes, rec.shapeKey = b.shapes(rec), k
 	}
 	return rec.shapes

@@ -22,7 +22,7 @@ func (b *Bridge) makeSnapshot(at time.Time) planner.Snapshot {
 		if rec == nil || !rec.Phase.Ours() || (!b.acts(rec) && !watched[rec.Original.Partition]) {
 			continue
 		}
-		if pj, ok := b.plannerJob(at, rec, b.seen.Jobs[i]); ok {
+		if pj, ok := b.plannerJob(at, rec, &b.seen.Jobs[i]); ok {
 			s.Jobs = append(s.Jobs, pj)
 			planned[i] = true
 		}
@@ -45,7 +45,7 @@ func (b *Bridge) makeSnapshot(at time.Time) planner.Snapshot {
 }
 
 // plannerJob is one job of ours as planning sees it.
-func (b *Bridge) plannerJob(at time.Time, rec *Record, job slurm.Job) (planner.Job, bool) {
+func (b *Bridge) plannerJob(at time.Time, rec *Record, job *slurm.Job) (planner.Job, bool) {
 	pj := planner.Job{
 		Run: rec.ID(), Name: rec.Name, User: rec.User, Account: rec.Account, QOS: rec.QOS, Class: rec.Class(),
 		Weight:    b.cfg.weightOf(rec.Account, rec.QOS),
@@ -56,8 +56,11 @@ func (b *Bridge) plannerJob(at time.Time, rec *Record, job slurm.Job) (planner.J
 	if rec.LastOnGPUs.After(pj.WaitingSince) {
 		pj.WaitingSince = rec.LastOnGPUs
 	}
-	for _, t := range rec.Wish.Tiers {
-		pj.Tiers = append(pj.Tiers, planner.Tier{At: t.At, Value: t.Value})
+	if n := len(rec.Wish.Tiers); n > 0 {
+		pj.Tiers = make([]planner.Tier, n)
+		for i, t := range rec.Wish.Tiers {
+			pj.Tiers[i] = planner.Tier{At: t.At, Value: t.Value}
+		}
 	}
 	if job.TimeLimit > 0 {
 		pj.TimeLeft = job.TimeLimit
@@ -127,8 +130,11 @@ func (b *Bridge) profileAs(pj *planner.Job, rec *Record, at time.Time) {
 
 // withShape makes sure that the shape a job holds now is among its speeds: Slurm may have packed it in a way that nobody planned.
 func withShape(speeds []planner.ShapeSpeed, p planner.Placement, state planner.JobState) []planner.ShapeSpeed {
+	if state == planner.Waiting || len(speeds) == 0 {
+		return speeds
+	}
 	shape := p.Shape()
-	if state == planner.Waiting || slices.ContainsFunc(speeds, func(s planner.ShapeSpeed) bool { return s.Shape.Equal(shape) }) || len(speeds) == 0 {
+	if slices.ContainsFunc(speeds, func(s planner.ShapeSpeed) bool { return s.Shape.Equal(shape) }) {
 		return speeds
 	}
 	near := slices.MinFunc(speeds, func(a, b planner.ShapeSpeed) int {
@@ -140,15 +146,15 @@ func withShape(speeds []planner.ShapeSpeed, p planner.Placement, state planner.J
 func abs(n int) int { return max(n, -n) }
 
 // preemptible reports whether a plan may stop the job.
-func (b *Bridge) preemptible(rec *Record, job slurm.Job) bool {
+func (b *Bridge) preemptible(rec *Record, job *slurm.Job) bool {
 	return b.whyNotPreempted(rec, job) == ""
 }
 
 // needsOf is what a placement must offer besides GPUs.
-func needsOf(rec *Record, job slurm.Job) planner.Needs {
-	q := job.Request
+func needsOf(rec *Record, job *slurm.Job) planner.Needs {
+	q, o := &job.Request, &rec.Original
 	n := planner.Needs{
-		GPUType: q.GPUType, Exclusive: q.Exclusive, Partition: rec.Original.Partition, Exclude: slices.Sorted(slices.Values(q.ExcludedNodes)),
+		GPUType: q.GPUType, Exclusive: q.Exclusive, Partition: o.Partition, Exclude: sorted(q.ExcludedNodes),
 		MemPerNodeMB: q.MemPerNodeMB, Limit: job.TimeLimit,
 	}
 	cpus, gpus := max(q.CPUs, q.Tasks, 1), max(q.GPUs, 1)
@@ -162,19 +168,29 @@ func needsOf(rec *Record, job slurm.Job) planner.Needs {
 		n.MemPerGPUMB = q.MemPerCPUMB * int64(n.CPUsPerGPU)
 		n.MemPerNodeMB = q.MemPerCPUMB * int64(n.CPUsPerNode)
 	}
-	if len(rec.Original.RequiredNodes) > 0 {
-		n.Only = slices.Sorted(slices.Values(rec.Original.RequiredNodes))
+	if len(o.RequiredNodes) > 0 {
+		n.Only = sorted(o.RequiredNodes)
 	}
-	if fixedNodes(rec.Original) && rec.Original.Nodes.Min > 0 && !rec.Wish.Elastic() {
-		n.MaxNodes = rec.Original.Nodes.Min
+	if fixedNodes(*o) && o.Nodes.Min > 0 && !rec.Wish.Elastic() {
+		n.MaxNodes = o.Nodes.Min
 	} else if !rec.Wish.Elastic() {
-		n.MaxNodes = rec.Original.Nodes.Max
+		n.MaxNodes = o.Nodes.Max
 	}
 	if rule, err := constraintOf(job.Constraint); err == nil {
 		n.Features = rule.all
 		n.AnyFeature = rule.any
 	}
 	return n
+}
+
+// sorted is a list in order, nil for an empty one.
+func sorted(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	out := slices.Clone(list)
+	slices.Sort(out)
+	return out
 }
 
 // merged is the union of two sorted lists.
@@ -194,7 +210,7 @@ var waitReasons = []string{"", "None", "Priority", "Resources", "ReqNodeNotAvail
 // competitors are the pending jobs that are not ours and that Slurm could start, in Slurm's order: no victim is preempted for GPUs that Slurm would
 // give to one of them, and they get their turn in the plan like everybody else.
 func (b *Bridge) competitors(planned []bool) []planner.Job {
-	var out []slurm.Job
+	var out []*slurm.Job
 	for i := range b.seen.Jobs {
 		job := &b.seen.Jobs[i]
 		if planned[i] || !b.competes(job) {
@@ -203,9 +219,9 @@ func (b *Bridge) competitors(planned []bool) []planner.Job {
 		if b.partitionNodes(job.Partition) == 0 {
 			continue
 		}
-		out = append(out, *job)
+		out = append(out, job)
 	}
-	slices.SortFunc(out, func(x, y slurm.Job) int {
+	slices.SortFunc(out, func(x, y *slurm.Job) int {
 		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.ID, y.ID))
 	})
 	if len(out) > maxCompetitors {
@@ -218,7 +234,7 @@ func (b *Bridge) competitors(planned []bool) []planner.Job {
 	return jobs
 }
 
-func (b *Bridge) competitor(job slurm.Job) planner.Job {
+func (b *Bridge) competitor(job *slurm.Job) planner.Job {
 	rec := &Record{Original: originalOf(job)}
 	needs := needsOf(rec, job)
 	needs.Exclude = merged(needs.Exclude, b.forbidden(rec, job, b.seen.At))
@@ -275,7 +291,7 @@ func (b *Bridge) plannerNodes(at time.Time, jobs []planner.Job, planned []bool) 
 				pn.Partitions = append(pn.Partitions, p)
 			}
 		}
-		pn.Features = slices.Sorted(slices.Values(n.Features))
+		pn.Features = sorted(n.Features)
 		pn.GPUType = kindOf(n)
 		b.serviceOf(&pn, n)
 		b.wiringOf(&pn, n)
@@ -339,11 +355,17 @@ type others struct {
 // heldByNode sums up, in one pass over the jobs, what plannerNodes needs of each node.
 func (b *Bridge) heldByNode(jobs []planner.Job, planned []bool) map[string]*others {
 	held := make(map[string]*others, len(b.seen.Nodes))
+	memory := make([]others, len(b.seen.Nodes))
 	of := func(name string) *others {
-		if held[name] == nil {
-			held[name] = &others{}
+		o := held[name]
+		if o == nil {
+			if len(memory) == 0 { // of a node that Slurm does not show
+				memory = make([]others, 1)
+			}
+			o, memory = &memory[0], memory[1:]
+			held[name] = o
 		}
-		return held[name]
+		return o
 	}
 	for i := range b.seen.Jobs {
 		job := &b.seen.Jobs[i]

@@ -87,7 +87,7 @@ func (b *Bridge) cameBack(now time.Time, rec *Record) {
 }
 
 // markLost begins the watch over a job that ended as cancelled or preempted while it was leaving for us. Who ended it Slurm does not say.
-func (r *Record) markLost(now time.Time, job slurm.Job) {
+func (r *Record) markLost(now time.Time, job *slurm.Job) {
 	if (job.State == slurm.StateCancelled || job.State == slurm.StatePreempted) && (!r.Run.Signalled.IsZero() || !r.Run.Requeued.IsZero()) {
 		r.LostSince, r.dirty = now, true
 	}

@@ -49,7 +49,7 @@ func (v *View) Suppose(now time.Time, job slurm.Job) (*Supposed, error) {
 	job.ID++
 	job.State, job.Submit, job.Eligible, job.Batch = slurm.StatePending, now, now, true
 	s := &Supposed{b: b, job: job}
-	if s.rec = b.admit(now, job); s.rec == nil {
+	if s.rec = b.admit(now, &job); s.rec == nil {
 		s.Unmanaged = "its comment holds nothing for UniSched"
 		return s, nil
 	}
@@ -59,6 +59,8 @@ func (v *View) Suppose(now time.Time, job slurm.Job) (*Supposed, error) {
 	}
 	if why := b.cfg.Admission.Allows(s.rec.Wish.Class, job.QOS, job.Account); why != "" {
 		b.demote(now, s.rec, NotAllowed, why)
+	} else if why := b.cfg.Admission.tooLarge(s.rec); why != "" {
+		b.demote(now, s.rec, TooLarge, why)
 	}
 	s.Profile = s.rec.Profile
 	s.rec.Profile, s.rec.Phase = Profile{Done: true, Note: s.Profile.Note}, Waiting
@@ -68,7 +70,7 @@ func (v *View) Suppose(now time.Time, job slurm.Job) (*Supposed, error) {
 func (s *Supposed) plan(now, at time.Time) error {
 	s.b.fit(now, s.rec, s.b.input(now, s.rec))
 	var ok bool
-	if s.Job, ok = s.b.plannerJob(at, s.rec, s.job); !ok {
+	if s.Job, ok = s.b.plannerJob(at, s.rec, &s.job); !ok {
 		return fmt.Errorf("job %d has no place that can be planned", s.job.ID)
 	}
 	return nil
@@ -91,7 +93,7 @@ func (v *View) SupposeGPUs(now time.Time, id slurm.JobID, gpus int) (*Supposed, 
 	}
 	real, job := v.Snapshot.Jobs[k], b.seen.Jobs[i]
 	job.State = slurm.StatePending
-	rec := b.admit(now, job)
+	rec := b.admit(now, &job)
 	if rec == nil || rec.Phase == Unmanaged || rec.Wish.Parallel == "fixed" || !reshapable(rec.Original) {
 		return nil, ErrFixed
 	}
@@ -139,7 +141,7 @@ func (s *Supposed) View(now time.Time, p planner.Plan) JobView {
 		s.rec.Target = Target{Decision: e.Decision, Placement: e.Placement, Until: e.LeaseUntil, Rank: e.Rank, Tier: e.Tier, Plan: p.ID, Reason: e.Reason, StartBy: e.StartBy,
 			Finish: e.Finish}
 	}
-	v := s.b.jobView(now, s.rec, s.job)
+	v := s.b.jobView(now, s.rec, &s.job)
 	v.Ref, v.Watched = "new", false
 	return v
 }

@@ -12,8 +12,8 @@ import (
 
 // noWayBack says why Slurm would not start a running job again if it left its nodes now, "" when it would: it is then worth more where it is than in any plan.
 // Nodes that others hold count as ways back, those that no job gets do not.
-func (b *Bridge) noWayBack(rec *Record, job slurm.Job) string {
-	o := rec.Original
+func (b *Bridge) noWayBack(rec *Record, job *slurm.Job) string {
+	o := &rec.Original
 	if slices.ContainsFunc(b.seen.Partitions, func(p slurm.Partition) bool { return p.Name == o.Partition && !p.Up }) {
 		return fmt.Sprintf("partition %s starts no jobs now: it could not come back", o.Partition)
 	}
@@ -49,8 +49,8 @@ func (b *Bridge) noWayBack(rec *Record, job slurm.Job) string {
 }
 
 // couldUse reports whether a node is one of those that the job's request allows, in whatever state it is; its features are looked at elsewhere.
-func couldUse(rec *Record, job slurm.Job, n *slurm.Node) bool {
-	o, q := rec.Original, job.Request
+func couldUse(rec *Record, job *slurm.Job, n *slurm.Node) bool {
+	o, q := &rec.Original, &job.Request
 	switch {
 	case !slices.Contains(n.Partitions, o.Partition), slices.Contains(q.ExcludedNodes, n.Name):
 		return false
@@ -63,7 +63,7 @@ func couldUse(rec *Record, job slurm.Job, n *slurm.Node) bool {
 }
 
 // shut says why a node would not take a job now, whoever holds it: out of service, or reserved before the job must have ended.
-func (b *Bridge) shut(n *slurm.Node, job slurm.Job) string {
+func (b *Bridge) shut(n *slurm.Node, job *slurm.Job) string {
 	if _, wakes := n.Power(); !n.Usable && !wakes {
 		return "takes no new jobs"
 	}
@@ -82,11 +82,11 @@ func (r featureRule) met(features []string) bool {
 }
 
 // usedUp says that a limit was found which the end of no job lifts, such as the minutes of an account: whoever falls under it and leaves does not come back.
-func (b *Bridge) usedUp(job slurm.Job) string {
+func (b *Bridge) usedUp(job *slurm.Job) string {
 	if len(b.limits) == 0 {
 		return ""
 	}
-	for _, key := range limitGroups(&job) {
+	for _, key := range limitGroups(job) {
 		if m, ok := b.limits[key]; ok && m.Job != job.ID && m.spent() {
 			return fmt.Sprintf("Slurm starts no more jobs of %s (%s, as job %d shows): it could not come back", key, m.Reason, m.Job)
 		}

@@ -38,7 +38,8 @@ func (s Snapshot) Quotas() []Quota {
 	slices.SortStableFunc(out, func(a, b Quota) int { return strings.Compare(a.Account, b.Account) })
 	out = slices.CompactFunc(out, func(a, b Quota) bool { return a.Account == b.Account })
 	held := make([]int, len(out))
-	for _, j := range s.Jobs {
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
 		if q := QuotaOf(out, j); q >= 0 && j.State == Running {
 			held[q] += j.Current.GPUs()
 		}
@@ -50,7 +51,7 @@ func (s Snapshot) Quotas() []Quota {
 }
 
 // QuotaOf is the index of the quota that a job counts towards, -1 for none.
-func QuotaOf(qs []Quota, j Job) int {
+func QuotaOf(qs []Quota, j *Job) int {
 	if j.Foreign {
 		return -1
 	}
@@ -77,6 +78,6 @@ func (s Snapshot) Budget() (n int, bounded bool) {
 }
 
 // Spared reports whether a running job has been preempted so often within the hour that it may only be kept.
-func (s Snapshot) Spared(j Job) bool {
+func (s *Snapshot) Spared(j *Job) bool {
 	return s.JobHourlyPreemptions > 0 && j.Preempted >= s.JobHourlyPreemptions
 }

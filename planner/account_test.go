@@ -28,7 +28,7 @@ func TestQuotas(t *testing.T) {
 		job  planner.Job
 		want int
 	}{{s.Jobs[0], 1}, {s.Jobs[1], 0}, {foreign, -1}, {of("cs", plantest.Job(1, 1)), -1}, {plantest.Job(1, 1), -1}} {
-		if got := planner.QuotaOf(qs, c.job); got != c.want {
+		if got := planner.QuotaOf(qs, &c.job); got != c.want {
 			t.Errorf("job of account %q counts towards quota %d, want %d", c.job.Account, got, c.want)
 		}
 	}

@@ -15,11 +15,11 @@ import (
 // GPU is counted on twice. A node whose kept jobs alone exceed it (the snapshot's doing) is a violation only when the plan adds to it.
 func Check(s Snapshot, p Plan) []Violation {
 	c := checker{s: s, p: p, quotas: s.Quotas(), node: make(map[string]int, len(s.Nodes)), job: make(map[Run]int, len(s.Jobs))}
-	for i, n := range s.Nodes {
-		c.node[n.Name] = i
+	for i := range s.Nodes {
+		c.node[s.Nodes[i].Name] = i
 	}
-	for i, j := range s.Jobs {
-		c.job[j.Run] = i
+	for i := range s.Jobs {
+		c.job[s.Jobs[i].Run] = i
 	}
 	if !c.entriesMatch() {
 		return c.out
@@ -37,6 +37,7 @@ type checker struct {
 	quotas []Quota
 	node   map[string]int // lookup only
 	job    map[Run]int    // lookup only
+	found  []int          // memory of the tenants' nodes
 	out    []Violation
 }
 
@@ -50,8 +51,8 @@ func (c *checker) entriesMatch() bool {
 		c.bad(Run{}, "", "%d entries for %d jobs", len(c.p.Entries), len(c.s.Jobs))
 		return false
 	}
-	for i, e := range c.p.Entries {
-		if e.Run != c.s.Jobs[i].Run {
+	for i := range c.p.Entries {
+		if e := &c.p.Entries[i]; e.Run != c.s.Jobs[i].Run {
 			c.bad(e.Run, "", "entry %d is not for job %s", i, c.s.Jobs[i].Run)
 		}
 	}
@@ -62,9 +63,9 @@ func (c *checker) entriesMatch() bool {
 }
 
 func (c *checker) decisions() {
-	for i, e := range c.p.Entries {
-		j := c.s.Jobs[i]
-		if what := legal(c.s, j, e.Decision); what != "" {
+	for i := range c.p.Entries {
+		e, j := &c.p.Entries[i], &c.s.Jobs[i]
+		if what := legal(&c.s, j, e.Decision); what != "" {
 			c.bad(j.Run, "", "%s", what)
 		}
 		if e.Anew && (e.Decision != Move || !slices.Equal(e.Placement, j.Current)) {
@@ -95,7 +96,7 @@ func (c *checker) decisions() {
 }
 
 // legal says why decision d is not possible for job j, or nothing.
-func legal(s Snapshot, j Job, d Decision) string {
+func legal(s *Snapshot, j *Job, d Decision) string {
 	switch j.State {
 	case Leaving:
 		if d != Wait {
@@ -128,7 +129,7 @@ func legal(s Snapshot, j Job, d Decision) string {
 	return ""
 }
 
-func (c *checker) leaseEnd(j Job, e Entry) {
+func (c *checker) leaseEnd(j *Job, e *Entry) {
 	switch {
 	case j.Foreign && e.LeaseUntil.IsZero():
 	case e.Decision == Keep && c.s.MidLease(j):
@@ -141,11 +142,12 @@ func (c *checker) leaseEnd(j Job, e Entry) {
 }
 
 // placement judges where a job may start; fresh placements need usable nodes.
-func (c *checker) placement(j Job, p Placement, fresh bool) {
-	if !slices.ContainsFunc(j.Estimate.Speeds, func(x ShapeSpeed) bool { return x.Shape.Equal(p.Shape()) }) {
-		c.bad(j.Run, "", "shape %s is not one of its shapes", p.Shape())
+func (c *checker) placement(j *Job, p Placement, fresh bool) {
+	shape := p.Shape()
+	if !slices.ContainsFunc(j.Estimate.Speeds, func(x ShapeSpeed) bool { return x.Shape.Equal(shape) }) {
+		c.bad(j.Run, "", "shape %s is not one of its shapes", shape)
 	}
-	if !p.Shape().Valid() {
+	if !shape.Valid() {
 		c.bad(j.Run, "", "malformed placement %s", p)
 		return
 	}
@@ -168,11 +170,11 @@ func (c *checker) placement(j Job, p Placement, fresh bool) {
 			c.bad(j.Run, sh.Node, "no such node")
 			continue
 		}
-		n := c.s.Nodes[i]
+		n := &c.s.Nodes[i]
 		if fresh && !n.Usable {
 			c.bad(j.Run, n.Name, "is not usable: %s", n.Why)
 		}
-		if why := j.Needs.Allows(n); why != "" {
+		if why := j.Needs.Allows(*n); why != "" {
 			c.bad(j.Run, n.Name, "%s", why)
 		}
 		if known && kind != n.GPUType {
@@ -189,7 +191,8 @@ func compareShares(a, b Share) int {
 func (c *checker) ranksAndBudget() {
 	ranks := make([]int, len(c.p.Entries))
 	victims := 0
-	for i, e := range c.p.Entries {
+	for i := range c.p.Entries {
+		e := &c.p.Entries[i]
 		ranks[i] = e.Rank
 		if e.Decision == Stop || e.Decision == Move {
 			victims++
@@ -210,18 +213,32 @@ func (c *checker) ranksAndBudget() {
 type tenant struct {
 	job   int
 	place Placement
+	nodes []int // of place, by share; -1: no such node
 	fresh bool
 	until time.Time // end of the lease; zero: of the decisions
 }
 
+// tenant looks the nodes up once, however many instants of the lease plan the job is seen at.
+func (c *checker) tenant(job int, place Placement, fresh bool, until time.Time) tenant {
+	at := len(c.found)
+	for _, sh := range place {
+		i, ok := c.node[sh.Node]
+		if !ok {
+			i = -1
+		}
+		c.found = append(c.found, i)
+	}
+	return tenant{job: job, place: place, nodes: c.found[at:len(c.found):len(c.found)], fresh: fresh, until: until}
+}
+
 func (c *checker) capacityNow() {
 	var ts []tenant
-	for i, e := range c.p.Entries {
-		switch e.Decision {
+	for i := range c.p.Entries {
+		switch e := &c.p.Entries[i]; e.Decision {
 		case Keep:
-			ts = append(ts, tenant{job: i, place: c.s.Jobs[i].Current})
+			ts = append(ts, c.tenant(i, c.s.Jobs[i].Current, false, time.Time{}))
 		case Start, Move:
-			ts = append(ts, tenant{job: i, place: e.Placement, fresh: true})
+			ts = append(ts, c.tenant(i, e.Placement, true, time.Time{}))
 		}
 	}
 	c.capacity(ts, time.Time{})
@@ -231,7 +248,7 @@ func (c *checker) capacityNow() {
 func (c *checker) quota(ts []tenant, when string) {
 	held := make([]int, len(c.quotas))
 	for _, t := range ts {
-		if q := QuotaOf(c.quotas, c.s.Jobs[t.job]); q >= 0 {
+		if q := QuotaOf(c.quotas, &c.s.Jobs[t.job]); q >= 0 {
 			held[q] += t.place.GPUs()
 		}
 	}
@@ -259,28 +276,29 @@ func (c *checker) capacity(ts []tenant, at time.Time) {
 	if len(c.quotas) > 0 {
 		c.quota(ts, when)
 	}
-	for _, t := range ts {
+	for k := range ts {
+		t := &ts[k]
 		j := &c.s.Jobs[t.job]
-		for _, sh := range t.place {
-			i, ok := c.node[sh.Node]
-			if !ok {
+		for n, sh := range t.place {
+			i := t.nodes[n]
+			if i < 0 {
 				continue
 			}
-			l := &loads[i]
+			l, cpus, mem := &loads[i], j.Needs.CPUs(sh.GPUs), j.Needs.MemMB(sh.GPUs)
 			l.gpus += sh.GPUs
-			l.cpus += j.Needs.CPUs(sh.GPUs)
-			l.mem += j.Needs.MemMB(sh.GPUs)
+			l.cpus += cpus
+			l.mem += mem
 			l.tenants++
 			l.fresh = l.fresh || t.fresh
-			l.freshCPUs = l.freshCPUs || t.fresh && j.Needs.CPUs(sh.GPUs) > 0
-			l.freshMem = l.freshMem || t.fresh && j.Needs.MemMB(sh.GPUs) > 0
+			l.freshCPUs = l.freshCPUs || t.fresh && cpus > 0
+			l.freshMem = l.freshMem || t.fresh && mem > 0
 			if j.Needs.Exclusive {
 				l.alone, l.loneRun = true, j.Run
 			}
 		}
 	}
 	for i := range c.s.Nodes {
-		n, l := &c.s.Nodes[i], loads[i]
+		n, l := &c.s.Nodes[i], &loads[i]
 		if !l.fresh {
 			continue
 		}
@@ -326,7 +344,7 @@ func (c *checker) leases() {
 	}
 	var ts []tenant // with a lease at the moment looked at
 	for i, l := range c.p.Leases {
-		ts = append(ts, tenant{job[i], l.Placement, !c.kept(job[i], l.Placement), l.Until})
+		ts = append(ts, c.tenant(job[i], l.Placement, !c.kept(job[i], l.Placement), l.Until))
 		if i+1 < len(c.p.Leases) && c.p.Leases[i+1].From.Equal(l.From) {
 			continue
 		}
@@ -344,7 +362,7 @@ func (c *checker) lease(ji int, l Lease) {
 	if c.kept(ji, l.Placement) {
 		return
 	}
-	j, e := c.s.Jobs[ji], c.p.Entries[ji]
+	j, e := &c.s.Jobs[ji], &c.p.Entries[ji]
 	c.placement(j, l.Placement, true)
 	if !l.From.Equal(c.s.Now) {
 		return

@@ -45,12 +45,12 @@ func LeaseEnd(now time.Time, unit time.Duration, units int) time.Time {
 }
 
 // MidLease reports whether j runs under a lease that has not ended at the time of the snapshot: it may only be kept.
-func (s Snapshot) MidLease(j Job) bool {
+func (s *Snapshot) MidLease(j *Job) bool {
 	return j.State == Running && j.LeaseUntil.After(s.Now.Add(epsilon(s.Unit)))
 }
 
 // Pinned reports whether a running job may only be kept, and the reason code.
-func (s Snapshot) Pinned(j Job) (string, bool) {
+func (s *Snapshot) Pinned(j *Job) (string, bool) {
 	switch {
 	case j.State != Running:
 		return "", false
@@ -101,8 +101,8 @@ func (n Needs) Allows(node Node) string {
 // It is 0 as long as no node is to be closed.
 func LimitClass(nodes []Node, limit time.Duration) int {
 	class := 0
-	for _, n := range nodes {
-		if n.ClosesIn > 0 && (limit <= 0 || limit > n.ClosesIn) {
+	for i := range nodes {
+		if n := &nodes[i]; n.ClosesIn > 0 && (limit <= 0 || limit > n.ClosesIn) {
 			class++
 		}
 	}

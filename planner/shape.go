@@ -75,7 +75,13 @@ func (p Placement) Shape() Shape {
 }
 
 // GPUs is the total number of GPUs.
-func (p Placement) GPUs() int { return p.Shape().GPUs() }
+func (p Placement) GPUs() int {
+	n := 0
+	for _, s := range p {
+		n += s.GPUs
+	}
+	return n
+}
 
 // On returns the number of GPUs on the named node.
 func (p Placement) On(node string) int {

@@ -18,7 +18,7 @@ var powerFlags = map[string]Power{"POWERED_DOWN": Asleep, "POWERING_UP": Waking,
 	"POWER_DRAIN": Falling}
 
 // Power says what power saving does with the node; wakes reports whether that is all that keeps it from taking jobs.
-func (n Node) Power() (p Power, wakes bool) {
+func (n *Node) Power() (p Power, wakes bool) {
 	wakes = len(n.Odd) == 0 && slices.Contains([]NodeState{NodeIdle, NodeMixed, NodeAllocated}, n.State)
 	for _, f := range n.Flags {
 		switch q, ok := powerFlags[f]; {

@@ -214,14 +214,14 @@ func (j Job) Ref() Ref {
 }
 
 // HasFlag reports whether the state carries the flag.
-func (j Job) HasFlag(flag string) bool { return has(j.Flags, flag) }
+func (j *Job) HasFlag(flag string) bool { return has(j.Flags, flag) }
 
 // IsArray reports whether the record belongs to a job array.
-func (j Job) IsArray() bool { return j.ArrayJobID != 0 }
+func (j *Job) IsArray() bool { return j.ArrayJobID != 0 }
 
 // IsHet reports whether the record is the leader or a component of a
 // heterogeneous job.
-func (j Job) IsHet() bool { return j.HetJobID != 0 }
+func (j *Job) IsHet() bool { return j.HetJobID != 0 }
 
 // GPUs are a node's devices of one type.
 type GPUs struct {
@@ -281,10 +281,10 @@ type Node struct {
 }
 
 // HasFlag reports whether the state carries the flag.
-func (n Node) HasFlag(flag string) bool { return has(n.Flags, flag) }
+func (n *Node) HasFlag(flag string) bool { return has(n.Flags, flag) }
 
 // TotalGPUs is the number of whole GPUs configured.
-func (n Node) TotalGPUs() int {
+func (n *Node) TotalGPUs() int {
 	sum := 0
 	for _, g := range n.GPUs {
 		if !g.MIG {
@@ -295,7 +295,7 @@ func (n Node) TotalGPUs() int {
 }
 
 // UsedGPUs is the number of whole GPUs that the node says are in use.
-func (n Node) UsedGPUs() int {
+func (n *Node) UsedGPUs() int {
 	sum := 0
 	for _, g := range n.GPUs {
 		if !g.MIG {

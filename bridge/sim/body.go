@@ -22,6 +22,8 @@ type truth struct {
 	iter    time.Duration // of one iteration at the requested GPUs on the fewest nodes
 	resume  func(gpus int) time.Duration
 	save    time.Duration
+	speedOf func(planner.Shape) float64 // speed
+	known   []planner.ShapeSpeed        // the shapes that were asked about so far: few
 }
 
 // DefaultCheckpoint is what saving costs unless the trace says otherwise.
@@ -41,12 +43,20 @@ func truthOf(j trace.Job, perNode int, s Speeds) *truth {
 	if j.Resume > 0 {
 		t.resume = func(int) time.Duration { return j.Resume }
 	}
+	t.speedOf = t.speed
 	return t
 }
 
-// speed is the true speed on a shape in iterations per second, without noise.
+// speed is the true speed on a shape in iterations per second, without noise. It is worked out once for each shape: nothing that it follows from changes.
 func (t *truth) speed(s planner.Shape) float64 {
-	return t.speeds.Relative(t.job.Model, t.job.GPUs, s, t.perNode, len(t.job.Counts) > 1) / t.iter.Seconds()
+	for i := range t.known {
+		if t.known[i].Shape.Equal(s) {
+			return t.known[i].Speed.Mid
+		}
+	}
+	v := t.speeds.Relative(t.job.Model, t.job.GPUs, s, t.perNode, len(t.job.Counts) > 1) / t.iter.Seconds()
+	t.known = append(t.known, planner.ShapeSpeed{Shape: slices.Clone(s), Speed: planner.Exactly(v)})
+	return v
 }
 
 // Submission is the job as its user hands it in, with the script that it runs.

@@ -65,7 +65,7 @@ type Stay struct {
 // books are the accounts of a run. Everything in them comes from the cluster's own moments, nothing from what the loop believes.
 type books struct {
 	cfg     Config
-	ids     map[slurm.JobID]*account
+	ids     byJob[account]
 	all     []*account
 	index   map[slurm.JobID]int
 	nodes   map[string]int // GPUs held by node
@@ -102,7 +102,7 @@ type sample struct {
 }
 
 func newBooks(cfg Config) *books {
-	return &books{cfg: cfg, ids: map[slurm.JobID]*account{}, index: map[slurm.JobID]int{}, nodes: map[string]int{}, log: sha256.New(), last: start}
+	return &books{cfg: cfg, index: map[slurm.JobID]int{}, nodes: map[string]int{}, log: sha256.New(), last: start}
 }
 
 func (b *books) submitted(id slurm.JobID, j trace.Job, at time.Time) {
@@ -110,7 +110,8 @@ func (b *books) submitted(id slurm.JobID, j trace.Job, at time.Time) {
 	b.integrate(at)
 	b.waits(a, true)
 	b.index[id] = len(b.all)
-	b.ids[id], b.all = a, append(b.all, a)
+	b.ids.set(id, a)
+	b.all = append(b.all, a)
 	b.open++
 }
 
@@ -129,7 +130,7 @@ func (b *books) breaks(format string, args ...any) {
 
 // moment books what happened in the cluster.
 func (b *books) moment(m slurmsim.Moment) {
-	a := b.ids[m.Job]
+	a := b.ids.of(m.Job)
 	if a == nil {
 		b.breaks("job %d was never submitted", m.Job)
 		return
@@ -289,8 +290,12 @@ func (b *books) planned(s planner.Snapshot, p planner.Plan, took time.Duration) 
 		b.timeouts++
 	}
 	b.foresee(s)
-	for i, e := range p.Entries {
-		if a := b.ids[slurm.JobID(e.Run.Job)]; a != nil && s.Jobs[i].Class.SLO() && e.Tier >= 0 {
+	for i := range p.Entries {
+		e := &p.Entries[i]
+		if e.Tier < 0 || !s.Jobs[i].Class.SLO() {
+			continue
+		}
+		if a := b.ids.of(slurm.JobID(e.Run.Job)); a != nil {
 			a.promised, a.greedy = e.Tier, b.degraded
 		}
 	}

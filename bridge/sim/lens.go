@@ -12,9 +12,9 @@ import (
 	"unisched/slurm"
 )
 
-// Lens changes what a policy is shown, never what is true: a rival's own rule of thumb, an ablation, the truth for an oracle run. It gets the job of
-// the trace's truth and returns the job that the policy sees.
-type Lens func(now time.Time, j planner.Job, known Known) planner.Job
+// Lens changes what a policy is shown, never what is true: a rival's own rule of thumb, an ablation, the truth for an oracle run. It writes to the job that the
+// policy is to see, but not to the lists in it, which are the loop's own.
+type Lens func(now time.Time, j *planner.Job, known *Known)
 
 // Known is what a lens may know of a job beyond its snapshot.
 type Known struct {
@@ -36,24 +36,45 @@ type oracle struct{ w *world }
 // Estimate implements bridge.Estimator.
 func (o oracle) Estimate(id slurm.JobID, j estimator.Job, now time.Time) planner.Estimate {
 	e := planner.Estimate{Reaches: 1, Basis: "oracle"}
-	t := o.w.truths[id]
+	t := o.w.truths.of(id)
 	for _, s := range append([]planner.Shape{j.Requested}, j.Candidates...) {
 		if _, twice := e.SpeedOf(s); !twice {
 			e.Speeds = append(e.Speeds, planner.ShapeSpeed{Shape: s, Speed: planner.Exactly(t.speed(s))})
 		}
 	}
-	k := o.w.known(t, planner.Job{Run: planner.Run{Job: planner.JobID(id)}, Class: j.Class}, planner.Snapshot{Unit: o.w.cfg.Unit, SLOUnits: o.w.cfg.SLOUnits})
-	return Oracle(now, planner.Job{Class: j.Class, Estimate: e}, k).Estimate
+	k := o.w.known(t, &planner.Job{Run: planner.Run{Job: planner.JobID(id)}, Class: j.Class}, &planner.Snapshot{Unit: o.w.cfg.Unit, SLOUnits: o.w.cfg.SLOUnits})
+	seen := planner.Job{Class: j.Class, Estimate: e}
+	Oracle(now, &seen, &k)
+	return seen.Estimate
 }
 
 // Oracle shows the truth: speeds, iterations left and costs, each without any doubt.
-func Oracle(now time.Time, j planner.Job, k Known) planner.Job {
+func Oracle(now time.Time, j *planner.Job, k *Known) {
 	e := &j.Estimate
-	e.Speeds = slices.Clone(e.Speeds)
-	for i := range e.Speeds {
-		e.Speeds[i].Speed = planner.Exactly(k.Speed(e.Speeds[i].Shape))
+	e.Speeds = trueSpeeds(e.Speeds, k.Speed)
+	e.Iterations = planner.Exactly(float64(k.Left))
+	e.Resume, e.Checkpoint = planner.Exactly(k.Resume.Seconds()), planner.Exactly(k.Checkpoint.Seconds())
+	e.Reaches, e.Basis = 1, "oracle"
+	e.Suspensions = 0
+	if work := float64(k.Left) / max(e.Speeds[0].Speed.Mid, 1e-12); k.Lease > 0 {
+		e.Suspensions = expectedSuspensions(now, j, work, k.Lease)
 	}
-	slices.SortStableFunc(e.Speeds, func(a, b planner.ShapeSpeed) int {
+}
+
+// trueSpeeds are the shapes with their true speeds, fastest first: the list itself when it says so already, as those of the oracle's own estimates do.
+func trueSpeeds(list []planner.ShapeSpeed, speed func(planner.Shape) float64) []planner.ShapeSpeed {
+	right := true
+	for i, s := range list {
+		right = right && s.Speed == planner.Exactly(speed(s.Shape)) && (i == 0 || list[i-1].Speed.Mid >= s.Speed.Mid)
+	}
+	if right {
+		return list
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Speed = planner.Exactly(speed(list[i].Shape))
+	}
+	slices.SortStableFunc(list, func(a, b planner.ShapeSpeed) int {
 		switch {
 		case a.Speed.Mid > b.Speed.Mid:
 			return -1
@@ -62,18 +83,11 @@ func Oracle(now time.Time, j planner.Job, k Known) planner.Job {
 		}
 		return 0
 	})
-	e.Iterations = planner.Exactly(float64(k.Left))
-	e.Resume, e.Checkpoint = planner.Exactly(k.Resume.Seconds()), planner.Exactly(k.Checkpoint.Seconds())
-	e.Reaches, e.Basis = 1, "oracle"
-	e.Suspensions = 0
-	if work := float64(k.Left) / max(e.Speeds[0].Speed.Mid, 1e-12); k.Lease > 0 {
-		e.Suspensions = expectedSuspensions(now, j, work, k.Lease)
-	}
-	return j
+	return list
 }
 
 // expectedSuspensions is UniSched's own expectation (section 4.3): n(m-n+1)/m - 1 for an SLO job, half a cut after each lease of a best-effort job.
-func expectedSuspensions(now time.Time, j planner.Job, work float64, lease time.Duration) float64 {
+func expectedSuspensions(now time.Time, j *planner.Job, work float64, lease time.Duration) float64 {
 	n := math.Ceil(work / lease.Seconds())
 	if !j.Class.SLO() || len(j.Tiers) == 0 {
 		return 0
@@ -86,7 +100,7 @@ func expectedSuspensions(now time.Time, j planner.Job, work float64, lease time.
 }
 
 // FlatPlacement hides topology: every shape of a GPU count looks as fast as the best.
-func FlatPlacement(_ time.Time, j planner.Job, _ Known) planner.Job {
+func FlatPlacement(_ time.Time, j *planner.Job, _ *Known) {
 	j.Estimate.Speeds = slices.Clone(j.Estimate.Speeds)
 	best := map[int]planner.Interval{}
 	for _, s := range j.Estimate.Speeds {
@@ -97,27 +111,24 @@ func FlatPlacement(_ time.Time, j planner.Job, _ Known) planner.Job {
 	for i := range j.Estimate.Speeds {
 		j.Estimate.Speeds[i].Speed = best[j.Estimate.Speeds[i].Shape.GPUs()]
 	}
-	return j
 }
 
 // NoIterationEstimator takes the user's maximum for the iterations of a metric job.
-func NoIterationEstimator(_ time.Time, j planner.Job, k Known) planner.Job {
+func NoIterationEstimator(_ time.Time, j *planner.Job, k *Known) {
 	if k.Max > 0 && j.Class != planner.Profiler {
 		j.Estimate.Iterations = planner.Exactly(float64(max(k.Max-k.Done, 1)))
 	}
-	return j
 }
 
 // ChronusEstimates is the CHRONUS artifact's rule: duration x (1 + (1 + log2 g) 0.5 min / lease) x 1.1, of which the share done is taken off.
-func ChronusEstimates(now time.Time, j planner.Job, k Known) planner.Job {
+func ChronusEstimates(now time.Time, j *planner.Job, k *Known) {
 	if j.Class == planner.Profiler {
-		return j
+		return
 	}
-	j = Oracle(now, j, k)
+	Oracle(now, j, k)
 	over := 1.1 * (1 + DefaultResume(k.GPUs).Seconds()/max(k.Lease.Seconds(), 1))
 	j.Estimate.Iterations = planner.Exactly(float64(k.Left) * over)
 	j.Estimate.Suspensions = 0
-	return j
 }
 
 // tap stands between the bridge and a policy: it applies the lenses and keeps account of what the policy did.
@@ -134,14 +145,14 @@ func (t *tap) Plan(ctx context.Context, s planner.Snapshot) planner.Plan {
 		t.jobs = append(t.jobs[:0], s.Jobs...) // nobody keeps a snapshot
 		s.Jobs = t.jobs
 		for i := range s.Jobs {
-			j := s.Jobs[i]
-			tr := t.w.truths[slurm.JobID(j.Run.Job)]
+			j := &s.Jobs[i]
+			tr := t.w.truths.of(slurm.JobID(j.Run.Job))
 			if tr == nil || j.Class == planner.Profiler || j.Foreign {
 				continue
 			}
-			k := t.w.known(tr, j, s)
+			k := t.w.known(tr, j, &s)
 			for _, l := range t.lenses {
-				s.Jobs[i] = l(s.Now, s.Jobs[i], k)
+				l(s.Now, j, &k)
 			}
 		}
 	}

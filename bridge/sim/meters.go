@@ -100,7 +100,7 @@ func (b *books) foresee(s planner.Snapshot) {
 		if j.State != planner.Running || j.Class == planner.Profiler || j.Foreign {
 			continue
 		}
-		a := b.ids[slurm.JobID(j.Run.Job)]
+		a := b.ids.of(slurm.JobID(j.Run.Job))
 		if a == nil || a.stay == nil || a.stay.profile {
 			continue
 		}

@@ -38,6 +38,8 @@ type Config struct {
 	Spread bool
 	// ProfileNodes sets the last nodes apart for profiles (0: profiles share the nodes of all).
 	ProfileNodes int
+	// JobGPUHours is what one job may reserve under deadlines; the loop plans larger ones as best effort, and they still count as missed (0: no bound).
+	JobGPUHours float64
 	// NoSave lets checkpoints cost nothing.
 	NoSave bool
 	// Requeue is Slurm's own delay after a requeue (0: as measured).
@@ -98,7 +100,7 @@ type world struct {
 	bridge  *bridge.Bridge
 	wire    *wire
 	books   *books
-	truths  map[slurm.JobID]*truth
+	truths  byJob[truth]
 	jobs    []trace.Job // by submission
 	next    int         // the next to be submitted
 	steps   int
@@ -114,7 +116,7 @@ func Run(ctx context.Context, cfg Config, jobs []trace.Job, policy bridge.Policy
 	if cfg.Nodes <= 0 || cfg.GPUsPerNode <= 0 {
 		return Result{}, fmt.Errorf("%d nodes of %d GPUs are no cluster", cfg.Nodes, cfg.GPUsPerNode)
 	}
-	w := &world{cfg: cfg, truths: map[slurm.JobID]*truth{}, jobs: jobs}
+	w := &world{cfg: cfg, jobs: jobs}
 	w.books = newBooks(cfg)
 	lead := 4 * cfg.Poll // the loop's first looks only look
 	nodes := slurmsim.Nodes(cfg.Nodes, cfg.GPUsPerNode)
@@ -191,7 +193,7 @@ func (w *world) bridgeConfig() bridge.Config {
 		c.ProfilePartition = ""
 	}
 	c.MaxCheckpoints, c.MaxStarts, c.MaxActions = w.cfg.Nodes*w.cfg.GPUsPerNode, w.cfg.Nodes*w.cfg.GPUsPerNode, 1<<30
-	c.ProfileGPUs = w.cfg.ProfileGPUs
+	c.ProfileGPUs, c.Admission.JobGPUHours = w.cfg.ProfileGPUs, w.cfg.JobGPUHours
 	c.StartTimeout = max(c.StartTimeout, c.Poll)
 	c.CheckpointTimeout = max(c.CheckpointTimeout, 4*c.Poll)
 	return c
@@ -295,14 +297,14 @@ func (w *world) submit(j trace.Job, total int) {
 		asked.Tasks = j.GPUs
 	}
 	id := w.cluster.Submit(asked)
-	w.truths[id] = t
+	w.truths.set(id, t)
 	w.books.submitted(id, j, at)
 }
 
 // known is what the lenses may know of a job.
-func (w *world) known(t *truth, j planner.Job, s planner.Snapshot) Known {
+func (w *world) known(t *truth, j *planner.Job, s *planner.Snapshot) Known {
 	done := w.cluster.Iteration(slurm.JobID(j.Run.Job))
-	k := Known{Left: max(t.job.Iterations-done, 1), Done: done, GPUs: t.job.GPUs, Duration: t.job.Duration, Speed: t.speed,
+	k := Known{Left: max(t.job.Iterations-done, 1), Done: done, GPUs: t.job.GPUs, Duration: t.job.Duration, Speed: t.speedOf,
 		Resume: t.resume(t.job.GPUs), Checkpoint: t.save, Unit: s.Unit, Lease: s.Unit}
 	if t.job.Metric != nil {
 		k.Max = t.job.Metric.Max

@@ -116,6 +116,14 @@ type member struct {
 // flatObject splits b into its members in the order written. Doubled names and anything after the object are errors:
 // two readers of such a line could disagree.
 func flatObject(b []byte) ([]member, error) {
+	if out, ok := plainObject(b); ok {
+		return out, nil
+	}
+	return anyObject(b)
+}
+
+// anyObject is flatObject for every line.
+func anyObject(b []byte) ([]member, error) {
 	dec := json.NewDecoder(bytes.NewReader(bareNaNToNull(b)))
 	dec.UseNumber()
 	tok, err := dec.Token()

@@ -50,7 +50,7 @@ func (in *instance) plan(r packed) planner.Plan {
 
 // leaseUntil is the end of the lease that a job gets now, or of the one that still runs.
 func (in *instance) leaseUntil(j *job) time.Time {
-	if in.s.MidLease(*j.Job) {
+	if in.s.MidLease(j.Job) {
 		return j.LeaseUntil
 	}
 	units := 1

@@ -128,7 +128,7 @@ func newInstance(s planner.Snapshot, cfg Config) *instance {
 	}
 	in.jobs = make([]job, len(s.Jobs))
 	for i := range s.Jobs {
-		in.jobs[i] = job{Job: &s.Jobs[i], quota: planner.QuotaOf(in.quotas, s.Jobs[i])}
+		in.jobs[i] = job{Job: &s.Jobs[i], quota: planner.QuotaOf(in.quotas, &s.Jobs[i])}
 		in.options(x, &in.jobs[i])
 	}
 	in.nest()
@@ -243,7 +243,7 @@ func (in *instance) constraints(j *job) {
 	case j.State == planner.Leaving:
 		j.idle, j.idleWhy = planner.ReasonLeaving, "is writing its checkpoint"
 	case j.State == planner.Running:
-		if code, pinned := in.s.Pinned(*j.Job); pinned {
+		if code, pinned := in.s.Pinned(j.Job); pinned {
 			j.pinned = code
 		} else if j.Blocked != "" { // stopped, it could not come back
 			j.pinned = planner.ReasonNoPreempt
@@ -382,5 +382,9 @@ func (j *job) waited(now time.Time) time.Duration {
 }
 
 func (in *instance) age(j *job) float64 {
-	return in.cfg.Reward.Age(j.Class, j.waited(in.s.Now).Seconds()/in.unit) * reward.Weight(*j.Job)
+	left := j.n
+	if j.Foreign { // a time limit, which says little of how long a plain job runs
+		left = 0
+	}
+	return in.cfg.Reward.Age(j.Class, j.waited(in.s.Now).Seconds()/in.unit, left) * reward.Weight(*j.Job)
 }

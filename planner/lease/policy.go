@@ -202,7 +202,8 @@ func better(a, b packed) bool {
 // Fallback is the plan that needs no thought: every running job stays, everybody else waits.
 func Fallback(s planner.Snapshot) planner.Plan {
 	p := planner.Plan{Schema: schema, Now: s.Now, Unit: s.Unit, Candidate: "fallback", Solver: planner.SolverStats{Status: "failed"}}
-	for i, j := range s.Jobs {
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
 		e := planner.Entry{Run: j.Run, Decision: planner.Wait, Rank: i, Tier: -1,
 			Reason: planner.Reason{Code: planner.ReasonOutbid, Text: "this round only keeps what runs"}}
 		if j.State == planner.Running {

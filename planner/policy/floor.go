@@ -24,17 +24,19 @@ type spot struct {
 type floor struct {
 	nodes []planner.Node
 	spots []spot
-	index map[string]int    // lookup only
-	kinds map[kindKey]*kind // lookup only
-	list  []*kind
-	used  []int
+	// closing are the nodes that are to be closed, mostly none: only they tell time limits apart.
+	closing []planner.Node
+	index   map[string]int    // lookup only
+	kinds   map[kindKey]*kind // lookup only
+	list    []*kind
+	used    []int
 	// profile is how many nodes, the last ones, are for profilers alone.
 	profile int
 }
 
 func (f *floor) open(nodes []planner.Node, profile int) {
 	f.profile = min(profile, len(nodes))
-	f.nodes, f.spots, f.list = nodes, f.spots[:0], f.list[:0]
+	f.nodes, f.spots, f.list, f.closing = nodes, f.spots[:0], f.list[:0], f.closing[:0]
 	if f.index == nil {
 		f.index, f.kinds = map[string]int{}, map[kindKey]*kind{}
 	}
@@ -44,6 +46,9 @@ func (f *floor) open(nodes []planner.Node, profile int) {
 		f.index[n.Name] = i
 		f.spots = append(f.spots, spot{gpus: n.FreeGPUs(), cpus: n.CPUs - n.OtherCPUs, mem: n.MemMB - n.OtherMemMB, held: n.Held(),
 			usable: n.Usable && n.GPUs > 0, slack: n.GPUs})
+		if n.ClosesIn > 0 {
+			f.closing = append(f.closing, n)
+		}
 	}
 }
 
@@ -51,7 +56,7 @@ func (f *floor) open(nodes []planner.Node, profile int) {
 func (f *floor) kindOf(n *planner.Needs, profiler bool) *kind {
 	key := keyOf(n)
 	key.profiler = profiler && f.profile > 0
-	key.limit = planner.LimitClass(f.nodes, n.Limit)
+	key.limit = planner.LimitClass(f.closing, n.Limit)
 	allowed := func(i int) bool {
 		return f.spots[i].usable && (f.profile == 0 || profiler == (i >= len(f.nodes)-f.profile)) && n.Allows(f.nodes[i]) == ""
 	}

@@ -47,7 +47,7 @@ func (r *round) plan(name string) planner.Plan {
 }
 
 func (r *round) leaseEnd(j *job) time.Time {
-	if j.decided == planner.Keep && r.s.MidLease(*j.Job) {
+	if j.decided == planner.Keep && r.s.MidLease(j.Job) {
 		return j.LeaseUntil
 	}
 	return planner.LeaseEnd(r.s.Now, r.s.Unit, j.units)

@@ -103,13 +103,13 @@ func (r *round) read(j *job, from *planner.Job, steady bool) {
 	*j = job{Job: from, kind: r.floor.kindOf(&from.Needs, from.Class == planner.Profiler), units: 1, tier: -1, due: math.Inf(1), pos: math.MaxInt, work: iterations(from.Estimate.Iterations.Mid)}
 	r.options(j)
 	j.held = j.Current.GPUs()
-	if j.quota = planner.QuotaOf(r.quotas, *from); j.quota >= 0 && j.running() {
+	if j.quota = planner.QuotaOf(r.quotas, from); j.quota >= 0 && j.running() {
 		r.quota[j.quota] -= j.held
 	}
 	j.ask(j.asked())
 	switch {
 	case j.State == planner.Running:
-		if code, pinned := r.s.Pinned(*from); pinned {
+		if code, pinned := r.s.Pinned(from); pinned {
 			j.pin = code
 		} else if steady {
 			j.pin = planner.ReasonRuns
