@@ -103,9 +103,13 @@ func (p Placement) Names() []string {
 }
 
 func (p Placement) String() string {
-	parts := make([]string, len(p))
+	b := make([]byte, 0, 16*len(p))
 	for i, s := range p {
-		parts[i] = fmt.Sprintf("%s:%d", s.Node, s.GPUs)
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, s.Node...), ':')
+		b = strconv.AppendInt(b, int64(s.GPUs), 10)
 	}
-	return strings.Join(parts, ",")
+	return string(b)
 }

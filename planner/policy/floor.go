@@ -26,10 +26,10 @@ type floor struct {
 	spots []spot
 	// closing are the nodes that are to be closed, mostly none: only they tell time limits apart.
 	closing []planner.Node
-	index map[string]int    // lookup only
-	kinds map[kindKey]*kind // lookup only
-	list  []*kind
-	used  []int
+	index   map[string]int    // lookup only
+	kinds   map[kindKey]*kind // lookup only
+	list    []*kind
+	used    []int
 	// profile is how many nodes, the last ones, are for profilers alone.
 	profile int
 }
