@@ -143,11 +143,10 @@ func (c *checker) leaseEnd(j *Job, e *Entry) {
 
 // placement judges where a job may start; fresh placements need usable nodes.
 func (c *checker) placement(j *Job, p Placement, fresh bool) {
-	shape := p.Shape()
-	if !slices.ContainsFunc(j.Estimate.Speeds, func(x ShapeSpeed) bool { return x.Shape.Equal(shape) }) {
-		c.bad(j.Run, "", "shape %s is not one of its shapes", shape)
+	if !slices.ContainsFunc(j.Estimate.Speeds, func(x ShapeSpeed) bool { return p.Has(x.Shape) }) {
+		c.bad(j.Run, "", "shape %s is not one of its shapes", p.Shape())
 	}
-	if !shape.Valid() {
+	if !p.Shape().Valid() {
 		c.bad(j.Run, "", "malformed placement %s", p)
 		return
 	}
@@ -157,13 +156,16 @@ func (c *checker) placement(j *Job, p Placement, fresh bool) {
 	if n := j.Needs.MaxNodes; n > 0 && len(p) > n {
 		c.bad(j.Run, "", "%d nodes where at most %d are allowed", len(p), n)
 	}
-	kind, known, names := "", false, p.Names()
-	slices.Sort(names)
-	for i := 1; i < len(names); i++ {
-		if names[i] == names[i-1] {
-			c.bad(j.Run, names[i], "named twice")
+	if len(p) > 1 {
+		names := p.Names()
+		slices.Sort(names)
+		for i := 1; i < len(names); i++ {
+			if names[i] == names[i-1] {
+				c.bad(j.Run, names[i], "named twice")
+			}
 		}
 	}
+	kind, known := "", false
 	for _, sh := range p {
 		i, ok := c.node[sh.Node]
 		if !ok {

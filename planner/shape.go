@@ -74,6 +74,11 @@ func (p Placement) Shape() Shape {
 	return s
 }
 
+// Has reports whether s is the placement's shape.
+func (p Placement) Has(s Shape) bool {
+	return slices.EqualFunc(p, s, func(sh Share, gpus int) bool { return sh.GPUs == gpus })
+}
+
 // GPUs is the total number of GPUs.
 func (p Placement) GPUs() int {
 	n := 0

@@ -22,7 +22,7 @@ type forecast struct {
 	since []time.Time // begin of the current stay
 	begun []time.Time
 	ended []time.Time
-	order []int
+	order []claim // who may still want GPUs, by rank; the key is that of the slot at hand
 	woken []bool  // nodes that were asleep and have been started on
 	full  []bool  // options (by what they need) that found no hole in this slot: nothing gets free within one
 	nodes [][]int // of place, -1 for one that is not in the snapshot
@@ -81,12 +81,15 @@ func (in *instance) play(entries []planner.Entry, units int) *forecast {
 	for ji := range in.jobs {
 		f.seat(ji, entries[ji])
 	}
-	f.order = in.order(func(j *job) [2]float64 {
+	f.order = make([]claim, 0, len(in.jobs))
+	for rank, ji := range in.order(func(j *job) [2]float64 {
 		if j.counted {
 			return [2]float64{0, j.laxity()}
 		}
 		return [2]float64{1, -j.density()}
-	})
+	}) {
+		f.order = append(f.order, claim{rank: rank, ji: ji})
+	}
 	f.run(units)
 	return f
 }
@@ -221,26 +224,31 @@ func (f *forecast) slot(t time.Time) {
 	clear(f.full)
 	now := t.Sub(f.in.s.Now).Seconds() / f.in.unit
 	f.queue = f.queue[:0]
-	for rank, ji := range f.order {
+	still := f.order[:0]
+	for _, c := range f.order {
+		ji := c.ji
 		j := &f.in.jobs[ji]
 		seated := len(f.place[ji]) > 0
+		if !seated && (!f.ended[ji].IsZero() || len(j.opts) == 0 || j.idle != "" && j.idle != planner.ReasonLeaving) {
+			continue // need not or cannot run, in no later slot either
+		}
+		still = append(still, c)
 		switch {
 		case seated && (j.Foreign || !j.Preemptible || f.until[ji].After(t)):
 			continue // may not be moved
-		case !f.ended[ji].IsZero() || j.idle != "" && j.idle != planner.ReasonLeaving || len(j.opts) == 0 && !seated:
-			continue // need not or cannot run
-		}
-		c := claim{rank: rank, ji: ji}
-		if f.key != nil {
+		case !f.ended[ji].IsZero() || j.idle != "" && j.idle != planner.ReasonLeaving:
+			continue
+		case f.key != nil:
 			c.key = f.key(ji, t)
-		} else {
-			c.key = f.claim(ji, now, rank)
+		default:
+			c.key = f.claim(ji, now, c.rank)
 		}
 		f.queue = append(f.queue, c)
 		if seated {
 			f.book(ji, -1)
 		}
 	}
+	f.order = still
 	f.sort()
 	for _, c := range f.queue {
 		ji := c.ji
