@@ -21,6 +21,9 @@ type Admission struct {
 	// StrictGPUHours is what the strict jobs of one account may reserve within BudgetWindow, where [AccountGrant] says nothing of it (0: no bound).
 	StrictGPUHours float64
 	BudgetWindow   time.Duration
+	// JobGPUHours is what one job may reserve under deadlines, strict or soft (0: no bound). Where more is submitted than the GPUs can do, the few largest
+	// deadlines are what makes everybody else wait.
+	JobGPUHours float64
 }
 
 // Demotion is why a job that asked for deadlines is planned as best effort. The zero value is no demotion.
@@ -40,6 +43,7 @@ type DemotionKind string
 const (
 	NotAllowed DemotionKind = "not-allowed" // its QOS or account may not use the class
 	OverBudget DemotionKind = "over-budget" // its account has reserved its strict GPU-hours
+	TooLarge   DemotionKind = "too-large"   // it alone would reserve more than a job with deadlines may
 	Infeasible DemotionKind = "infeasible"  // it could not meet its last deadline even alone on the cluster
 	Overrun    DemotionKind = "overrun"     // it went on beyond the iterations or the time that it had declared
 )
@@ -63,6 +67,9 @@ func (a Admission) validate() []error {
 	var errs []error
 	if !(a.StrictGPUHours >= 0 && a.StrictGPUHours <= 1e12) {
 		errs = append(errs, fmt.Errorf("admission.strict_gpu_hours %v is not within 0..1e12", a.StrictGPUHours))
+	}
+	if !(a.JobGPUHours >= 0 && a.JobGPUHours <= 1e12) {
+		errs = append(errs, fmt.Errorf("admission.job_gpu_hours %v is not within 0..1e12", a.JobGPUHours))
 	}
 	if a.BudgetWindow < time.Hour || a.BudgetWindow > 2*366*24*time.Hour {
 		errs = append(errs, fmt.Errorf("admission.budget_window %v is not within 1h..17568h", a.BudgetWindow))
@@ -142,7 +149,7 @@ func (b *Bridge) judgeAdmissions(now time.Time) {
 // slo reports whether the job is planned with deadlines.
 func (r *Record) slo() bool { return r.Wish.Class == comment.Strict || r.Wish.Class == comment.Soft }
 
-// judgeWish judges a new job: rights first, then whether it can be done, then whether its account can pay.
+// judgeWish judges a new job: rights first, then whether it can be done, then its size, then whether its account can pay.
 func (b *Bridge) judgeWish(now time.Time, rec *Record) {
 	rec.Judged, rec.dirty = judgedWish, true
 	if why := b.cfg.Admission.Allows(rec.Wish.Class, rec.QOS, rec.Account); why != "" {
@@ -151,6 +158,10 @@ func (b *Bridge) judgeWish(now time.Time, rec *Record) {
 	}
 	if why := b.neverInTime(now, rec); why != "" {
 		b.demote(now, rec, Infeasible, why)
+		return
+	}
+	if why := b.cfg.Admission.tooLarge(rec); why != "" {
+		b.demote(now, rec, TooLarge, why)
 		return
 	}
 	b.reserve(now, rec)

@@ -58,6 +58,10 @@ func (c *cycle) one(ctx context.Context, rec *Record, a Action) (Outcome, error)
 		b.log(c.now, "info", "skipped", rec.Job, "%s: %s", a.Name(), why)
 		return Skipped, nil
 	}
+	if _, start := a.(Start); start && rec.justEdited(job) {
+		b.log(c.now, "info", "skipped", rec.Job, "%s: its user has changed it", a.Name())
+		return Skipped, nil
+	}
 	if rec.writesNodes(a, job) && !c.parked(job) {
 		var out Outcome
 		if job, out, err = c.park(ctx, rec, a); out != Done || err != nil {
@@ -139,6 +143,7 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 		rec.BeginWas, ch.Begin = ch.Begin, a.Until.Truncate(time.Second)
 	case Start:
 		rec.BeginWas, ch.Begin = ch.Begin, time.Time{}
+		ch.wrote(a.Placement)
 		ch.Pinned = a.Placement.Names()
 		if a.SetNice {
 			ch.Nice, ch.NiceIs = true, a.Nice
@@ -194,38 +199,44 @@ func (b *Bridge) ahead(now time.Time, rec *Record, a Action) {
 // call makes the one call of an action.
 func (b *Bridge) call(ctx context.Context, rec *Record, a Action, job *slurm.Job) error {
 	cl, ref := b.parts.Cluster, job.Ref()
+	update := func(u slurm.Update) error {
+		if n := rec.Original.tasksAlong(); n > 0 && job.State == slurm.StatePending && !u.Tasks.Set {
+			u.Tasks = slurm.Some(n)
+		}
+		return cl.Update(ctx, ref, u)
+	}
 	switch a := a.(type) {
 	case Delay:
-		return cl.Update(ctx, ref, slurm.Update{BeginTime: slurm.Some(later(a.Until, rec.Original.Begin))})
+		return update(slurm.Update{BeginTime: slurm.Some(later(a.Until, rec.Original.Begin))})
 	case Start:
-		return cl.Update(ctx, ref, b.startUpdate(rec, a, job))
+		return update(b.startUpdate(rec, a, job))
 	case Arm:
 		u := slurm.Update{Nice: slurm.Some(a.Nice)}
 		if !job.Begin.IsZero() { // writing it again would take its age once more
 			u.BeginTime = slurm.Some(rec.Original.Begin)
 		}
-		return cl.Update(ctx, ref, u)
+		return update(u)
 	case Hold:
-		return cl.Update(ctx, ref, slurm.Update{Hold: slurm.Some(true)})
+		return update(slurm.Update{Hold: slurm.Some(true)})
 	case Ask:
 		return cl.Signal(ctx, ref, a.Signal)
 	case Unhold:
-		return cl.Update(ctx, ref, slurm.Update{Hold: slurm.Some(false)})
+		return update(slurm.Update{Hold: slurm.Some(false)})
 	case Settle:
 		u := restoreRequest(rec, job)
 		u.BeginTime = slurm.Some(later(a.Until, rec.Original.Begin))
 		if job.Held && rec.Changed.Hold {
 			u.Hold = slurm.Some(false)
 		}
-		return cl.Update(ctx, ref, u)
+		return update(u)
 	case Requeue:
 		return cl.Requeue(ctx, ref)
 	case Rerun:
 		return cl.Rerun(ctx, ref)
 	case Unpin:
-		return cl.ClearRequiredNodes(ctx, ref)
+		return cl.ClearRequiredNodes(ctx, ref, rec.Original.tasksAlong())
 	case Restore:
-		return cl.Update(ctx, ref, restoreUpdate(rec, job))
+		return update(restoreUpdate(rec, job))
 	}
 	panic(fmt.Sprintf("bridge: action %T is not in call", a))
 }

@@ -31,7 +31,8 @@ type Cluster interface {
 	Requeue(ctx context.Context, ref slurm.Ref) error
 	// Rerun puts a finished, failed job back into the queue under its own id.
 	Rerun(ctx context.Context, ref slurm.Ref) error
-	ClearRequiredNodes(ctx context.Context, ref slurm.Ref) error
+	// ClearRequiredNodes takes the node list off a waiting job and, above 0, writes the number of its tasks along.
+	ClearRequiredNodes(ctx context.Context, ref slurm.Ref, tasks int) error
 }
 
 // Policy makes plans. It never fails: the worst plan keeps what runs and starts what fits.
@@ -102,7 +103,8 @@ type Bridge struct {
 	journalled time.Time                   // the newest entry of the process before
 	seen       slurm.State                 // the newest good snapshot
 	seenRecs   []*Record                   // of its jobs, nil for a plain one
-	awaits     map[awaitedTask]slurm.JobID // of its jobs: those whose end others wait for, and who; lookup only
+	awaits     map[awaitedTask][]waiter    // of its jobs: those whose end others wait for, and who; lookup only
+	spared     map[slurm.JobID]slurm.JobID // of those, who is not stopped, and for whom; lookup only
 	trouble    string
 	suspect    string
 	unsaved    string                 // why the journal cannot be written, "" when it can

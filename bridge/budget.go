@@ -41,13 +41,29 @@ func (c Config) budgetOf(account string) float64 {
 	return c.Admission.StrictGPUHours
 }
 
+// declared is what a job would reserve: its GPUs, and for how long.
+func (r *Record) declared() (gpuHours float64, ran time.Duration) {
+	ran = r.Original.TimeLimit
+	if n := len(r.Wish.Tiers); ran <= 0 && n > 0 { // unlimited: until its last deadline, it may be presumed
+		ran = r.Wish.Tiers[n-1].At.Sub(r.FirstSubmit)
+	}
+	ran = max(ran, 0)
+	return float64(r.Original.GPUs) * ran.Hours(), ran
+}
+
+// tooLarge says why a job is more than one job may reserve under deadlines, "" when it is not.
+func (a Admission) tooLarge(rec *Record) string {
+	hours, ran := rec.declared()
+	if a.JobGPUHours <= 0 || hours <= a.JobGPUHours {
+		return ""
+	}
+	return fmt.Sprintf("it asks for %.1f GPU-hours (%d GPUs for %s), and a job with deadlines may reserve %.1f here", hours, rec.Original.GPUs, Span(ran), a.JobGPUHours)
+}
+
 // reserve notes what the job declares, and charges its account for it when it is strict, or demotes it when the account has no more.
 func (b *Bridge) reserve(now time.Time, rec *Record) {
-	ran := rec.Original.TimeLimit
-	if n := len(rec.Wish.Tiers); ran <= 0 && n > 0 { // unlimited: until its last deadline, it may be presumed
-		ran = rec.Wish.Tiers[n-1].At.Sub(rec.FirstSubmit)
-	}
-	rec.Reserved = Reservation{Account: rec.Account, At: now, GPUHours: float64(rec.Original.GPUs) * max(ran, 0).Hours()}
+	hours, ran := rec.declared()
+	rec.Reserved = Reservation{Account: rec.Account, At: now, GPUHours: hours}
 	if rec.Wish.Class != comment.Strict || !b.stageActs(rec.Original.Partition, comment.Strict) {
 		return
 	}

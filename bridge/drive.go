@@ -364,8 +364,8 @@ func requeue(c *cycle, rec *Record, job *slurm.Job) []Action {
 		return []Action{Requeue{target(rec.ID()), "it gives no sign of life and cannot be signalled: requeued without its unsaved work, as this site wants it"}}
 	case rec.Phase == Profiling && job.State == slurm.StateRunning && !rec.canBeSignalled() && rec.measured(c.now, c.b.stepTime(rec)) && c.b.suspect == "":
 		return []Action{Requeue{target(rec.ID()), "its profile run says nothing"}}
-	case rec.Phase == Profiling && job.State == slurm.StateRunning && c.b.suspect == "" && c.b.risksOthers(rec) != "": // they came after its start
-		return []Action{Requeue{target(rec.ID()), "its profile ends early: " + c.b.risksOthers(rec)}}
+	case rec.Phase == Profiling && job.State == slurm.StateRunning && c.b.suspect == "" && c.b.profileRisks(rec) != "": // they came after its start
+		return []Action{Requeue{target(rec.ID()), "its profile ends early: " + c.b.profileRisks(rec)}}
 	}
 	return nil
 }

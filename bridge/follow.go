@@ -39,6 +39,7 @@ func (b *Bridge) follow(now time.Time, s slurm.State) {
 		b.followJob(now, rec, job)
 		b.seenRecs[i], rec.shownAt, rec.shownIn = rec, i, b.cycle
 	}
+	b.spare(now)
 	b.endStandstills(now)
 	for _, rec := range b.known() {
 		if !rec.LostSince.IsZero() && (!rec.Phase.Ended() || now.Sub(rec.LostSince) >= b.cfg.returnWithin()) {
@@ -173,7 +174,10 @@ func (r *Record) reconcile(now time.Time, job *slurm.Job) {
 		c.Pinned, r.Late.Pinned = nil, c.Pinned
 	}
 	if c.Reshape && r.isOriginal(job) {
-		c.Reshape, r.Late.Reshape = false, true
+		c.Reshape, r.Late.Reshape, r.Late.Wrote = false, true, c.Wrote
+	}
+	if !c.Reshape && len(c.Pinned) == 0 {
+		c.Wrote = nil
 	}
 	if !now.Before(r.DoubtTill) {
 		r.Late = Changed{}
@@ -201,13 +205,16 @@ func (r *Record) arrived(now time.Time, job *slurm.Job) {
 	if len(l.Pinned) > 0 && slices.Equal(job.Request.RequiredNodes, l.Pinned) {
 		c.Pinned = l.Pinned
 	}
-	if l.Reshape && !r.isOriginal(job) {
+	if l.Reshape && !r.isOriginal(job) && r.couldBeOurs(job, l.Wrote) {
 		c.Reshape = true
+		if len(c.Wrote) == 0 {
+			c.Wrote = l.Wrote
+		}
 	}
 }
 
 func (c Changed) equal(o Changed) bool {
-	return c.Hold == o.Hold && c.Begin.Equal(o.Begin) && c.Nice == o.Nice && c.NiceIs == o.NiceIs && slices.Equal(c.Pinned, o.Pinned) && c.Reshape == o.Reshape
+	return c.Hold == o.Hold && c.Begin.Equal(o.Begin) && c.Nice == o.Nice && c.NiceIs == o.NiceIs && slices.Equal(c.Pinned, o.Pinned) && c.Reshape == o.Reshape && slices.EqualFunc(c.Wrote, o.Wrote, slices.Equal[planner.Placement])
 }
 
 // isOriginal reports whether the request stands as the user submitted it.

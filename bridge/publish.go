@@ -178,7 +178,9 @@ func (b *Bridge) whyNotPreempted(rec *Record, job *slurm.Job) string {
 		return errSlurmDeadline.Error()
 	case job.State == slurm.StateSuspended:
 		return "suspended: it would not hear the signal"
-	case rec.Phase.OnGPUs() && b.risksOthers(rec) != "":
+	case rec.Phase == Profiling && b.profileRisks(rec) != "":
+		return b.profileRisks(rec) + ": its profile run ends without a signal"
+	case rec.Phase == Running && b.risksOthers(rec) != "":
 		return b.risksOthers(rec)
 	case rec.Phase == Running:
 		return b.noWayBack(rec, job)

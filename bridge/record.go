@@ -162,6 +162,9 @@ type Changed struct {
 	NiceIs  int64     `json:"nice_is,omitempty"`
 	Pinned  []string  `json:"pinned,omitempty"`
 	Reshape bool      `json:"reshape,omitempty"` // nodes, tasks, TRES or partition differ from the original
+	// Wrote are the placements for which the request was written since it was last seen as the original, the newest last: of one of them, or of several when a call did not
+	// arrive, is what differs. Without any (a record of before they were kept) anything may be ours.
+	Wrote []planner.Placement `json:"wrote,omitempty"`
 }
 
 // Any reports whether there is anything to undo.

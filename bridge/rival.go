@@ -10,8 +10,8 @@ import (
 
 // One state_dir has one writer: the journal's lock sees to that. Daemons with different ones know nothing of each other, and nothing that Slurm stores could tell them: what an
 // Operator may write is the users' (comments), or gets in the way of jobs (reservations, jobs of our own). What can be seen is what the other one does. A start writes a node list
-// and a negative nice in one call; a user cannot set a negative nice, and an admin who wants a job to start pins no nodes with it. Who sees that on jobs that he manages, several
-// times, without having done it, does nothing disruptive for a while, so that two daemons never undo each other's moves: plain Slurm takes over from both.
+// and, in the same call, a negative nice, and takes the delay off; a user cannot set a negative nice, and seldom does the rest in one look; an admin who wants a job to start pins no
+// nodes with it. Who sees that on jobs that he manages, several times, without having done it, does nothing disruptive for a while, so that two daemons never undo each other's moves: plain Slurm takes over from both.
 
 // Bounds of the judgement.
 const (
@@ -40,7 +40,10 @@ func (b *Bridge) foreignStart(now time.Time, rec *Record, job *slurm.Job) {
 		return // not seen before, not ours to say, or it may be a late call of our own
 	case len(pins) == 0 || slices.Equal(pins, rec.Original.RequiredNodes) || len(rec.Changed.Pinned) > 0:
 		return
-	case job.Nice >= 0 || job.Nice == rec.Original.Nice || rec.Changed.Nice:
+	}
+	niced := job.Nice < 0 && job.Nice != rec.Original.Nice && !rec.Changed.Nice
+	early := rec.Changed.Begin.After(now) && (job.State != slurm.StatePending || !job.Begin.After(now)) // with priority_mode = "off" this is all there is
+	if !niced && !early {
 		return
 	}
 	r := &b.rival
@@ -49,7 +52,7 @@ func (b *Bridge) foreignStart(now time.Time, rec *Record, job *slurm.Job) {
 		return
 	}
 	r.runs = keep(r.runs, rivalStarts, rivalRun{job.ID, job.Restarts, now})
-	rec.note(now, "foreign-start", fmt.Sprintf("somebody pinned it to %v and gave it nice %d", pins, job.Nice))
+	rec.note(now, "foreign-start", fmt.Sprintf("somebody pinned it to %v, took off its delay or gave it nice %d", pins, job.Nice))
 	if len(r.runs) < rivalStarts {
 		return
 	}
@@ -59,7 +62,7 @@ func (b *Bridge) foreignStart(now time.Time, rec *Record, job *slurm.Job) {
 	r.till = now.Add(rivalWithin)
 }
 
-const rivalText = "jobs are started here by somebody else with node lists and negative nice: a second daemon with another state_dir? Stop one of them, then: unisched resume"
+const rivalText = "jobs are started here by somebody else with node lists, before their delays are over or with negative nice: a second daemon with another state_dir? Stop one of them, then: unisched resume"
 
 // why says why nothing disruptive is done, "" when nobody else is at work.
 func (r *rival) why(now time.Time) string {

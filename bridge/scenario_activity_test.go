@@ -172,8 +172,8 @@ func TestScenarioIdleLiarGainsNothing(t *testing.T) {
 			return 0.7
 		}
 	}
-	honest := playTwinsSeen(t, func(*bridge.Config) {}, subject, busy(0.6))
-	liar := playTwinsSeen(t, func(*bridge.Config) {}, subject, busy(0))
+	honest := playTwinsSeen(t, func(*bridge.Config) {}, subject, busy(0.6), nil)
+	liar := playTwinsSeen(t, func(*bridge.Config) {}, subject, busy(0), nil)
 	t.Logf("the liar took %v on average, its honest twin %v", liar.took.Round(time.Second), honest.took.Round(time.Second))
 	if honest.view.Doubted != "" || liar.view.Doubted == "" {
 		t.Errorf("honest: doubted %q, liar: %q", honest.view.Doubted, liar.view.Doubted)

@@ -81,6 +81,33 @@ func TestScenarioWhoMayAskForDeadlines(t *testing.T) {
 	}
 }
 
+// A job that alone would reserve more than one may is planned as best effort, strict or soft, and charges nobody; without a time limit it is presumed to need
+// the time until its last deadline.
+func TestScenarioTooLarge(t *testing.T) {
+	w := newWorld(t, site{cfg: func(c *bridge.Config) { c.Admission.JobGPUHours, c.Admission.StrictGPUHours = 4, 100 }})
+	for name, s := range map[string]slurmsim.Submission{
+		"fits":   deadlined("strict", 120, 2*time.Hour, 4*time.Hour),
+		"large":  deadlined("strict", 120, 2*time.Hour, 5*time.Hour),
+		"soft":   deadlined("soft", 120, 2*time.Hour, 5*time.Hour),
+		"no end": deadlined("strict", 120, 6*time.Hour, 0),
+	} {
+		w.submit(name, s)
+	}
+	w.run(time.Minute, nil)
+	for name, want := range map[string]bridge.DemotionKind{"fits": "", "large": bridge.TooLarge, "soft": bridge.TooLarge, "no end": bridge.TooLarge} {
+		if got := w.demoted(name); got != want {
+			t.Errorf("%s: demoted for %q, want %q", name, got, want)
+		}
+	}
+	w.told("large")
+	if want := "it asks for 5.0 GPU-hours (1 GPUs for 5h00m), and a job with deadlines may reserve 4.0 here"; w.view("large").Demoted.Why != want {
+		t.Errorf("%q is not %q", w.view("large").Demoted.Why, want)
+	}
+	if got := w.b.View().Budgets[0].Reserved; got != 4 {
+		t.Errorf("%v GPU-hours are charged, want those of the one that fits", got)
+	}
+}
+
 // What strict jobs reserve is charged to their account when they are admitted, for a window: used or not. A job that never ran is given back.
 func TestScenarioBudgets(t *testing.T) {
 	w := newWorld(t, site{cfg: func(c *bridge.Config) {

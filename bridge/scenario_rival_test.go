@@ -17,10 +17,14 @@ func TestScenarioTwoDaemons(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		stage bridge.Stage // of the second
+		mode  string       // priority_mode of both
 		found bool
-	}{{"both act", bridge.StageStrict, true}, {"the second one only looks", bridge.Shadow, false}} {
+	}{
+		{"both act", bridge.StageStrict, "nice", true}, {"the second one only looks", bridge.Shadow, "nice", false},
+		{"both act, without nice", bridge.StageStrict, "off", true}, {"the second one only looks, without nice", bridge.Shadow, "off", false},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t, site{nodes: 2, gpus: 4})
+			w := newWorld(t, site{nodes: 2, gpus: 4, cfg: func(c *bridge.Config) { c.PriorityMode = tt.mode }})
 			w.rivals = tt.found
 			cfg := w.cfg
 			cfg.Stage = tt.stage
@@ -63,6 +67,13 @@ func TestScenarioTwoDaemons(t *testing.T) {
 			for end := w.sim.Now().Add(24 * time.Hour); !w.finished(names...)(); step() {
 				if w.sim.Now().After(end) {
 					t.Fatal("not all jobs ended")
+				}
+			}
+			for _, v := range w.b.View().Jobs {
+				for _, e := range v.Events {
+					if e.What == "edited" {
+						t.Errorf("job %d: the other's start was taken for its user's wish: %s", v.ID, e.Text)
+					}
 				}
 			}
 			if !tt.found {

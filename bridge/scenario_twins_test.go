@@ -26,15 +26,15 @@ const afternoons = 6
 // and speeds included, is the same for all twins.
 func playTwins(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submission) fate {
 	t.Helper()
-	return playTwinsSeen(t, cfg, subject, nil)
+	return playTwinsSeen(t, cfg, subject, nil, nil)
 }
 
 // playTwinsSeen is playTwins on nodes that measure how busy each job keeps its GPUs (nil: they do not).
-func playTwinsSeen(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submission, busy func(name string) float64) fate {
+func playTwinsSeen(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submission, busy func(name string) float64, beside func(*world)) fate {
 	t.Helper()
 	var mean fate
 	for k := range afternoons {
-		f := playTwin(t, cfg, subject, k, busy)
+		f := playTwin(t, cfg, subject, k, busy, beside)
 		mean.took += f.took / afternoons
 		mean.gpuSeconds += f.gpuSeconds / afternoons
 		mean.met += f.met / afternoons
@@ -45,8 +45,8 @@ func playTwinsSeen(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Subm
 	return mean
 }
 
-// playTwin plays the afternoon whose crowd begins with its k-th job.
-func playTwin(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submission, k int, busy func(name string) float64) fate {
+// playTwin plays the afternoon whose crowd begins with its k-th job. beside, when it is not nil, submits what the subject's user submits with it.
+func playTwin(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submission, k int, busy func(name string) float64, beside func(*world)) fate {
 	t.Helper()
 	s := site{nodes: 2, gpus: 4, cfg: cfg}
 	if busy != nil {
@@ -74,6 +74,9 @@ func playTwin(t *testing.T, cfg func(*bridge.Config), subject slurmsim.Submissio
 	}
 	w.run(10*time.Minute, nil)
 	w.submit("subject", subject)
+	if beside != nil {
+		beside(w)
+	}
 	for i := 4; i < 14; i++ {
 		w.run(8*time.Minute, nil)
 		add(i)
@@ -178,6 +181,24 @@ func TestScenarioLiarsGainNothing(t *testing.T) {
 					t.Errorf("demoted: %v", got.view.Demoted)
 				}
 			})
+		}
+	}
+}
+
+// What a user lets wait for the end of his own job gains it nothing: such jobs were spared once, which paid 1:51 h instead of 3:31 h.
+func TestScenarioOwnDependentsGainNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("six afternoons for every lie: runs with the sweeps")
+	}
+	waits := func(w *world) {
+		w.submit("dependent", slurmsim.Submission{GPUs: 1, Body: training(60), TimeLimit: 10 * time.Minute, After: w.ids["subject"]})
+	}
+	for class, subject := range subjects() {
+		honest := playTwins(t, nil, subject)
+		got := playTwinsSeen(t, nil, subject, nil, waits)
+		t.Logf("%s: with dependents of its own %v and %.0f %% of its deadlines, without %v and %.0f %%", class, got.took.Round(time.Second), 100*got.met, honest.took.Round(time.Second), 100*honest.met)
+		if got.took < honest.took-honest.took/20 || got.met > honest.met || got.gpuSeconds < honest.gpuSeconds-4*120 {
+			t.Errorf("%s: that is a gain", class)
 		}
 	}
 }

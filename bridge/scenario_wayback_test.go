@@ -75,7 +75,7 @@ func TestScenarioSlurmDeadline(t *testing.T) {
 }
 
 // TestScenarioOthersWait: Slurm starts those that wait for the end of a job (afterany) as soon as it fails, and never starts those that wait for its success (afterok).
-// So a job that others wait for is neither profiled on fewer GPUs nor sent a signal of which nobody knows what it does.
+// So a job that others wait for is not profiled on fewer GPUs, and one that other people wait for is not sent a signal of which nobody knows what it does.
 func TestScenarioOthersWait(t *testing.T) {
 	// early reports whether Slurm saw the first end, in whatever way, before it was done, or started the second before that.
 	early := func(w *world) bool {
@@ -131,7 +131,7 @@ func TestScenarioOthersWait(t *testing.T) {
 				w.urgent("before", 600, 20*time.Minute)
 				w.until(time.Hour, "it comes back", func() bool { return w.view("first").Restart == 1 && w.running("first") })
 			}
-			w.submit("second", slurmsim.Submission{GPUs: 1, Body: training(60), After: w.ids["first"]})
+			w.submit("second", slurmsim.Submission{GPUs: 1, Body: training(60), After: w.ids["first"], User: "carol", UID: 1003})
 			w.run(time.Minute, nil)
 			w.urgent("strict", 600, 20*time.Minute)
 			w.until(10*time.Hour, "all end", w.finished("first", "second", "strict"))

@@ -129,8 +129,8 @@ func (w *wire) Rerun(ctx context.Context, ref slurm.Ref) error {
 	return w.write("rerun", ref.ID, "", func() error { return w.Cluster.Rerun(ctx, ref) })
 }
 
-func (w *wire) ClearRequiredNodes(ctx context.Context, ref slurm.Ref) error {
-	return w.write("unpin", ref.ID, "", func() error { return w.Cluster.ClearRequiredNodes(ctx, ref) })
+func (w *wire) ClearRequiredNodes(ctx context.Context, ref slurm.Ref, tasks int) error {
+	return w.write("unpin", ref.ID, "", func() error { return w.Cluster.ClearRequiredNodes(ctx, ref, tasks) })
 }
 
 func updateText(u slurm.Update) string {

@@ -203,6 +203,10 @@ func requestFor(o Original, s planner.Shape) (r request, change bool) {
 // otherTasks reports whether the number of tasks is not the one asked for. With --ntasks-per-gpu Slurm shows several in turn, and computes the true one at the start.
 func otherTasks(o Original, q slurm.Request) bool { return o.TasksPerGPU == 0 && q.Tasks != o.Tasks }
 
+// tasksAlong is the number of tasks that goes along with whatever is written to a waiting job, 0 when none does: of a job with tasks per GPU Slurm would else make it that
+// of the nodes, for good (seen on 24.11).
+func (o Original) tasksAlong() int { return o.TasksPerGPU * o.GPUs }
+
 // gresName is the request without its count: "gres/gpu" or "gres/gpu:v100".
 func gresName(o Original) string {
 	tres := o.TRESPerNode

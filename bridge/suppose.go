@@ -59,6 +59,8 @@ func (v *View) Suppose(now time.Time, job slurm.Job) (*Supposed, error) {
 	}
 	if why := b.cfg.Admission.Allows(s.rec.Wish.Class, job.QOS, job.Account); why != "" {
 		b.demote(now, s.rec, NotAllowed, why)
+	} else if why := b.cfg.Admission.tooLarge(s.rec); why != "" {
+		b.demote(now, s.rec, TooLarge, why)
 	}
 	s.Profile = s.rec.Profile
 	s.rec.Profile, s.rec.Phase = Profile{Done: true, Note: s.Profile.Note}, Waiting

@@ -47,7 +47,7 @@ func (s *stage) play() {
 	if s.t.Failed() {
 		return
 	}
-	if !s.recording() && !s.rest && s.way.cycle == 0 && s.way.mode != "ends within" {
+	if !s.recording() && !s.rest && s.way.cycle == 0 && s.way.mode != "ends within" && s.way.mode != startsWithin {
 		s.t.Errorf("the fault did not come: %d effects", s.n)
 	}
 	s.ends()
@@ -208,6 +208,9 @@ func (s *stage) ends() {
 		if v := s.view(name); v.LostIters > 0 && !s.cut[name] && !s.set.lossy && s.expect[name] == "" {
 			s.t.Errorf("job %s lost %d iterations", name, v.LostIters)
 		}
+	}
+	for _, e := range s.shrunk() {
+		s.t.Errorf("a running job lost nodes: %s", e)
 	}
 	s.clean()
 }

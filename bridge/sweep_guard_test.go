@@ -85,7 +85,17 @@ func (g guarded) Update(ctx context.Context, ref slurm.Ref, u slurm.Update) erro
 	case u.Hold.Set && !u.Hold.Value && g.s.userHolds[ref.ID]:
 		g.wrong(ref.ID, op, "its user holds it")
 	}
-	return g.s.call(ref.ID, op, func() error { return g.s.wire.Update(ctx, ref, u) })
+	return g.s.call(ref.ID, op, func() error {
+		if g.s.way.mode == startsWithin && g.s.n == g.s.way.effect { // after the last look that anybody could take
+			for range 20 {
+				if j, _ := g.s.sim.Job(ctx, ref.ID); j.State != slurm.StatePending {
+					break
+				}
+				g.s.sim.Advance(g.s.sim.Now().Add(500 * time.Millisecond))
+			}
+		}
+		return g.s.wire.Update(ctx, ref, u)
+	})
 }
 
 func (g guarded) Signal(ctx context.Context, ref slurm.Ref, sig slurm.Signal) error {
@@ -133,12 +143,12 @@ func (g guarded) Rerun(ctx context.Context, ref slurm.Ref) error {
 	return g.s.call(ref.ID, op, func() error { return g.s.wire.Rerun(ctx, ref) })
 }
 
-func (g guarded) ClearRequiredNodes(ctx context.Context, ref slurm.Ref) error {
+func (g guarded) ClearRequiredNodes(ctx context.Context, ref slurm.Ref, tasks int) error {
 	const op = "unpin"
 	if j, ok := g.look(ref, op, false); ok && j.State != slurm.StatePending {
 		g.wrong(ref.ID, op, "it is "+string(j.State)+", not pending")
 	}
-	return g.s.call(ref.ID, op, func() error { return g.s.wire.ClearRequiredNodes(ctx, ref) })
+	return g.s.call(ref.ID, op, func() error { return g.s.wire.ClearRequiredNodes(ctx, ref, tasks) })
 }
 
 // call is one call as an effect, with what can go wrong with it.

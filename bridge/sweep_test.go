@@ -99,6 +99,9 @@ type stage struct {
 // recording says that this is the undisturbed run.
 func (s *stage) recording() bool { return s.way == way{} }
 
+// startsWithin is a job that Slurm starts, if it may, while a call that names nodes is under way to it.
+const startsWithin = "starts within"
+
 type oneRun struct {
 	id  slurm.JobID
 	run int
@@ -260,13 +263,15 @@ func (s *stage) die() {
 }
 
 // tear cuts an append at every byte and looks whether a journal that ends there holds exactly the entries that are whole, and takes another one. What
-// lies before the line that is cut is the line ahead of it, or a journal of one entry, or, for the first line, nothing: the reader looks at a line
-// without its end after it has read all others, and [journal.Open] is tested to do so (TestTornLengthsAreAlike).
+// lies before the line that is cut is the line ahead of it, or a journal of one entry, or, for the first line, the header alone: the reader looks at a line
+// without its end after it has read all others, and [journal.Open] is tested to do so (TestTornLengthsAreAlike). Nobody can lose the header: the file appears with it.
 func (s *stage) tear(data []byte) {
 	s.t.Helper()
-	ahead := [][]byte{nil, firstLine()}
+	head := headerLine()
+	ahead := [][]byte{nil, firstLine()[len(head):]}
 	for line := range bytes.Lines(data) {
 		for _, prefix := range ahead {
+			prefix = slices.Concat(head, prefix)
 			for cut := range len(line) + 1 {
 				s.torn++
 				s.cutAt(prefix, line, cut)
@@ -309,6 +314,12 @@ func (s *stage) cutAt(prefix, line []byte, cut int) {
 
 // noTear leaves the bytes out, for a quick look.
 var noTear = os.Getenv("SWEEP_TEAR") == "0"
+
+// headerLine is a journal without entries.
+var headerLine = sync.OnceValue(func() []byte {
+	line, _, _ := bytes.Cut(firstLine(), []byte{'\n'})
+	return append(line, '\n')
+})
 
 // firstLine is a journal with one entry.
 var firstLine = sync.OnceValue(func() []byte {

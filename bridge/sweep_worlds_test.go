@@ -98,6 +98,10 @@ func settings() []*setting {
 	elastic.Body.Step = func(per []int) time.Duration { return 2 * time.Second / time.Duration(max(per[0], 1)) }
 	unseen := small(1, nil)
 	unseen.sim.SubmitDelay = -1
+	slow := small(2, nil)
+	slow.sim = slurmsim.Config{SubmitDelay: -1, LatencyMin: 10500 * time.Millisecond, LatencyMax: 13 * time.Second}
+	spread := trained(200, 1, "", slurmsim.Saves)
+	spread.Nodes, spread.Tasks, spread.Comment = 2, 2, "unisched:ckpt=B:USR1,gpus=1-2,batch=local,profile=skip,stop=iters:200"
 	worlds := []*setting{
 		{name: "preemption", site: small(1, nil), script: pair, shows: preempted("long")},
 		{name: "preemption, down for 5 min", site: small(1, nil), down: 5 * time.Minute, script: pair, shows: preempted("long")},
@@ -120,6 +124,12 @@ func settings() []*setting {
 		}, shows: func(s *stage) bool {
 			v := s.view("elastic")
 			return v.Preemptions > 0 && v.Stays[0].Placement.GPUs() != 4 // and it was submitted with 4
+		}},
+		{name: "fewer nodes, and Slurm starts it meanwhile", site: slow, script: []act{
+			{0, submits("spread", spread)},
+			{40 * time.Second, submits("second", spread)},
+		}, shows: func(s *stage) bool {
+			return len(s.view("spread").Stays) > 0 && len(s.view("spread").Stays[0].Placement) == 1 // and it was submitted with 2
 		}},
 		{name: "release", site: small(1, nil), script: append(pair[:3:3],
 			act{110 * time.Second, orders(bridge.OrderRelease, "strict")}, act{130 * time.Second, orders(bridge.OrderRelease, "long")}),
@@ -264,15 +274,18 @@ func (sum *tally) sweep(t *testing.T, set *setting) {
 				"4 s pass", "a second daemon", "a look without nodes", "a look at half the nodes", "an old look"} {
 				ways = append(ways, way{effect: i + 1, mode: m, cycle: e.cycle, job: e.job})
 			}
-			if e.what == "requeue" {
+			switch {
+			case e.what == "requeue":
 				ways = append(ways, way{effect: i + 1, mode: "ends within"})
+			case strings.Contains(e.what, " req=") || strings.Contains(e.what, " nodes="):
+				ways = append(ways, way{effect: i + 1, mode: startsWithin})
 			}
 		}
 		for _, p := range ways {
 			switch {
 			case p.mode == "late" && set.down > 0:
 				continue // no call is under way for so long
-			case p.cycle > 0 || p.mode == "ends within":
+			case p.cycle > 0 || p.mode == "ends within" || p.mode == startsWithin:
 				sum.People++
 			case p.mode == "before" || p.mode == "after" || p.mode == "late":
 				sum.Points++

@@ -2,9 +2,7 @@ package bridge
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"unisched/slurm"
@@ -103,88 +101,3 @@ func (m limitMemo) spent() bool {
 
 // forbidsGroup reports whether a reason shuts out all jobs of a user in an account: the association is gone.
 func forbidsGroup(reason string) bool { return strings.HasPrefix(reason, "InvalidAccount") }
-
-// dependency is one word of what Slurm shows of --dependency: the kind, the job, and the task of an array or * for all of them.
-var dependency = regexp.MustCompile(`(after[a-z]*):([0-9]{1,10})(?:_([0-9]{1,7}|\*))?(?:[^0-9_]|$)`)
-
-// awaitedTask is a job whose end another one of the same user waits for; task -1 stands for all tasks of an array. What others let wait for a job is
-// nothing that it should be spared for, and whoever waits only for its start (after:) is not harmed by its return.
-type awaitedTask struct {
-	id   slurm.JobID
-	task int
-	uid  int64
-}
-
-// maxAwaited bounds what one look keeps of everybody's dependencies.
-const maxAwaited = 1 << 16
-
-// awaited finds them in what jobs wait for.
-func awaited(jobs []slurm.Job) map[awaitedTask]slurm.JobID {
-	var out map[awaitedTask]slurm.JobID
-	for i := range jobs {
-		if jobs[i].Dependency == "" || jobs[i].State != slurm.StatePending {
-			continue
-		}
-		for _, m := range dependency.FindAllStringSubmatch(jobs[i].Dependency, 64) {
-			id, err := strconv.ParseInt(m[2], 10, 64)
-			if m[1] == "after" || err != nil || len(out) >= maxAwaited {
-				continue
-			}
-			task := -1
-			if m[3] != "" && m[3] != "*" {
-				task, _ = strconv.Atoi(m[3]) // seven digits
-			}
-			if out == nil {
-				out = map[awaitedTask]slurm.JobID{}
-			}
-			if t := (awaitedTask{slurm.JobID(id), task, jobs[i].UID}); out[t] == 0 {
-				out[t] = jobs[i].ID
-			}
-		}
-	}
-	return out
-}
-
-// awaitedBy is the first job of the same user that waits for the end of this one (--dependency), 0 when none does.
-func (b *Bridge) awaitedBy(rec *Record) slurm.JobID {
-	if len(b.awaits) == 0 {
-		return 0
-	}
-	if id := b.awaits[awaitedTask{rec.Job, -1, rec.UID}]; id != 0 || rec.Array == 0 {
-		return id
-	}
-	if id := b.awaits[awaitedTask{rec.Array, rec.Task, rec.UID}]; id != 0 {
-		return id
-	}
-	return b.awaits[awaitedTask{rec.Array, -1, rec.UID}]
-}
-
-// risksOthers says that a job which others wait for has not shown that it leaves as agreed. One that ends instead, killed by the signal or with another code, is put back;
-// but at that moment Slurm has already started those that wait for its end (afterany), and never starts those that wait for its success (afterok): both seen.
-func (b *Bridge) risksOthers(rec *Record) string {
-	by := b.awaitedBy(rec)
-	if by == 0 || rec.Returned || b.kindReturned(rec) {
-		return ""
-	}
-	return fmt.Sprintf("job %d waits for its end (--dependency), and no job of its kind has shown yet that it comes back after a signal", by)
-}
-
-// kindReturned reports whether an earlier job of the same script has come back as agreed.
-func (b *Bridge) kindReturned(rec *Record) bool {
-	same := func(r *Record) bool { return r.Returned && r.Key == rec.Key && r.Wish.Ckpt == rec.Wish.Ckpt }
-	return rec.Key.Script != "" && (slices.ContainsFunc(b.known(), same) || slices.ContainsFunc(b.past, same))
-}
-
-// unprofile spares a job that others wait for the profile: one that fails on fewer GPUs than it asked for would be the end of their wait.
-func (b *Bridge) unprofile(rec *Record) {
-	if !rec.Profile.Needed() || rec.Phase != Admitted {
-		return
-	}
-	by := b.awaitedBy(rec)
-	if by == 0 {
-		return
-	}
-	rec.Profile = Profile{Done: true, Note: fmt.Sprintf("job %d waits for its end: measured in its first lease", by)}
-	rec.note(b.seen.At, "profile-skipped", rec.Profile.Note)
-	rec.enter(b.seen.At, Waiting, "")
-}

@@ -16,17 +16,17 @@ func TestAwaited(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		jobs []slurm.Job
-		want map[awaitedTask]slurm.JobID
+		want map[awaitedTask][]waiter
 	}{
 		"nobody":       {[]slurm.Job{waits(1, 7, ""), waits(2, 7, "singleton(unfulfilled)"), waits(3, 7, "after:9+5(unfulfilled)")}, nil},
-		"one":          {[]slurm.Job{waits(2, 7, "afterok:1(unfulfilled)")}, map[awaitedTask]slurm.JobID{{1, -1, 7}: 2}},
-		"several":      {[]slurm.Job{waits(5, 7, "afterany:1(unfulfilled),afternotok:2(failed)?afterok:3(unfulfilled)")}, map[awaitedTask]slurm.JobID{{1, -1, 7}: 5, {2, -1, 7}: 5, {3, -1, 7}: 5}},
-		"of an array":  {[]slurm.Job{waits(5, 7, "afterok:12_*(unfulfilled)"), waits(6, 7, "aftercorr:13_4(unfulfilled)")}, map[awaitedTask]slurm.JobID{{12, -1, 7}: 5, {13, 4, 7}: 6}},
-		"two users":    {[]slurm.Job{waits(5, 7, "afterok:1"), waits(6, 8, "afterok:1"), waits(7, 8, "afterok:1")}, map[awaitedTask]slurm.JobID{{1, -1, 7}: 5, {1, -1, 8}: 6}},
+		"one":          {[]slurm.Job{waits(2, 7, "afterok:1(unfulfilled)")}, map[awaitedTask][]waiter{{1, -1}: {{2, 7, ""}}}},
+		"several":      {[]slurm.Job{waits(5, 7, "afterany:1(unfulfilled),afternotok:2(failed)?afterok:3(unfulfilled)")}, map[awaitedTask][]waiter{{1, -1}: {{5, 7, ""}}, {2, -1}: {{5, 7, ""}}, {3, -1}: {{5, 7, ""}}}},
+		"of an array":  {[]slurm.Job{waits(5, 7, "afterok:12_*(unfulfilled)"), waits(6, 7, "aftercorr:13_4(unfulfilled)")}, map[awaitedTask][]waiter{{12, -1}: {{5, 7, ""}}, {13, 4}: {{6, 7, ""}}}},
+		"two users":    {[]slurm.Job{waits(5, 7, "afterok:1"), waits(6, 8, "afterok:1"), waits(7, 8, "afterok:1")}, map[awaitedTask][]waiter{{1, -1}: {{5, 7, ""}, {6, 8, ""}}}},
 		"no such ids":  {[]slurm.Job{waits(5, 7, "afterok:99999999999999999999"), waits(6, 7, "afterok:x")}, nil},
 		"it has begun": {[]slurm.Job{{ID: 2, UID: 7, State: slurm.StateRunning, Dependency: "afterok:1"}}, nil},
 	} {
-		if d := cmp.Diff(c.want, awaited(c.jobs), cmp.AllowUnexported(awaitedTask{})); d != "" {
+		if d := cmp.Diff(c.want, awaited(c.jobs), cmp.AllowUnexported(awaitedTask{}, waiter{})); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
 	}

@@ -39,6 +39,7 @@ func TestInspect(t *testing.T) {
 				"GET /slurmdb/" + tt.api + "/user/unisched": get("user"), "GET /slurmdb/" + tt.api + "/user/nobody": get("user_none"),
 				"GET /slurmdb/" + tt.api + "/user/down":   {502, recorded(t, tt.release+".user_dbdown.json")},
 				"GET /slurmdb/" + tt.api + "/qos/profile": get("qos"), "GET /slurmdb/" + tt.api + "/qos/none": get("qos_none"),
+				"GET /slurmdb/" + tt.api + "/qos/": get("qos_typed"), "GET /slurmdb/" + tt.api + "/associations/": get("associations"),
 			})
 			c := newClient(t, Options{URL: s.URL, Version: tt.api})
 			ctx := t.Context()
@@ -62,6 +63,10 @@ func TestInspect(t *testing.T) {
 			}
 			if got, err := c.QOS(ctx, "none"); err != nil || got != (QOS{false, -1}) {
 				t.Errorf("qos none %+v, %v", got, err)
+			}
+			caps := []GPUCap{{"QOS profile", "GrpTRES", "v100", 7}, {"QOS profile", "MaxTRESPerJob", "v100", 1}, {"QOS profile", "MaxTRESPerUser", "v100", 3}, {"user alice of account lab", "GrpTRES", "v100", 2}}
+			if got, err := c.GPUCaps(ctx); err != nil || !slices.Equal(caps, got) {
+				t.Errorf("caps %+v, %v", got, err)
 			}
 			want := []Slurmd{{"n1", slurmd, "gpu:v100:4(S:0-1)", "gpu:v100:0(IDX:N/A)"}, {"n2", slurmd, "gpu:v100:4(S:0-1)", "gpu:v100:0(IDX:N/A)"}}
 			if got, err := c.Slurmds(ctx); err != nil || !slices.Equal(want, got) {

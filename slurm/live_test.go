@@ -96,7 +96,7 @@ func TestLive(t *testing.T) {
 		Partition: Some("gpu"), TimeLimit: Some(90 * time.Second), Requeue: Some(true), CPUsPerTask: Some(1), BeginTime: Some(time.Now().Add(time.Minute * 30))}))
 	report("exclude", c.Update(ctx, ref, Update{ExcludedNodes: Some([]string{"n2"})}))
 	report("un-exclude", c.Update(ctx, ref, Update{ExcludedNodes: Some([]string(nil))}))
-	report("clear pin", c.ClearRequiredNodes(ctx, ref))
+	report("clear pin", c.ClearRequiredNodes(ctx, ref, 0))
 	report("node->job", c.Update(ctx, ref, Update{SeenPending: true, TRESPerNode: Some(""), TRESPerJob: Some("gres/gpu:3"), Nodes: Some(1), Tasks: Some(1)}))
 	report("job->node", c.Update(ctx, ref, Update{SeenPending: true, TRESPerNode: Some("gres/gpu:2"), TRESPerJob: Some(""), Nodes: Some(1), Tasks: Some(1)}))
 	report("qos", c.Update(ctx, ref, Update{QOS: Some("normal")}))

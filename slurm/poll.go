@@ -348,7 +348,7 @@ func (p *Poller) Rerun(ctx context.Context, ref Ref) error {
 }
 
 // ClearRequiredNodes is [Client.ClearRequiredNodes].
-func (p *Poller) ClearRequiredNodes(ctx context.Context, ref Ref) error {
+func (p *Poller) ClearRequiredNodes(ctx context.Context, ref Ref, tasks int) error {
 	defer p.touch(ref.ID)
-	return p.Client.ClearRequiredNodes(ctx, ref)
+	return p.Client.ClearRequiredNodes(ctx, ref, tasks)
 }

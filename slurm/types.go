@@ -96,7 +96,8 @@ type Request struct {
 	CPUsPerTask int
 	CPUs        int // total
 
-	// TasksPerNode is --ntasks-per-node, TasksPerGPU is --ntasks-per-gpu; 0: not asked for.
+	// TasksPerNode is --ntasks-per-node, TasksPerGPU is --ntasks-per-gpu; 0: not asked for. On 24.11 any change to a waiting job with tasks per GPU that does not
+	// name their number sets it to that of the nodes (seen; scontrol release does it, too).
 	TasksPerNode, TasksPerGPU int
 
 	MinCPUsPerNode int

@@ -105,13 +105,17 @@ func versionNumber(version string) int {
 	return n
 }
 
-// ClearRequiredNodes takes the pin off a waiting job, which REST cannot do.
-func (c *Client) ClearRequiredNodes(ctx context.Context, ref Ref) error {
+// ClearRequiredNodes takes the pin off a waiting job, which REST cannot do. tasks above 0 is the number of its tasks, written along: see [Request.TasksPerGPU].
+func (c *Client) ClearRequiredNodes(ctx context.Context, ref Ref, tasks int) error {
 	const op = "clear required nodes"
 	if err := checkRef(op, ref); err != nil {
 		return err
 	}
-	return c.opts.Scontrol.run(ctx, op, "update", "JobId="+ref.String(), "ReqNodeList=")
+	args := []string{"update", "JobId=" + ref.String(), "ReqNodeList="}
+	if tasks > 0 {
+		args = append(args, "NumTasks="+strconv.Itoa(tasks))
+	}
+	return c.opts.Scontrol.run(ctx, op, args...)
 }
 
 // SubmitRequest is a batch job, for tests and experiments.

@@ -292,7 +292,8 @@ func TestScontrol(t *testing.T) {
 	}{
 		{"requeue", func(c *Client) error { return c.Requeue(t.Context(), JobID(5).Ref()) }, []string{"requeue", "Incomplete", "5"}},
 		{"case 12: requeue of the last task", func(c *Client) error { return c.Requeue(t.Context(), last) }, []string{"requeue", "Incomplete", "1234_4"}},
-		{"clear the pin", func(c *Client) error { return c.ClearRequiredNodes(t.Context(), last) }, []string{"update", "JobId=1234_4", "ReqNodeList="}},
+		{"clear the pin", func(c *Client) error { return c.ClearRequiredNodes(t.Context(), last, 0) }, []string{"update", "JobId=1234_4", "ReqNodeList="}},
+		{"clear the pin, with tasks", func(c *Client) error { return c.ClearRequiredNodes(t.Context(), last, 8) }, []string{"update", "JobId=1234_4", "ReqNodeList=", "NumTasks=8"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, log := fake(t, "ok")

@@ -110,6 +110,7 @@ type Facts struct {
 	Rights     Seen[slurm.Rights]
 	Partitions Seen[[]slurm.Partition]
 	QOS        Seen[slurm.QOS] // of the profile partition
+	Caps       Seen[[]slurm.GPUCap]
 	Slurmds    Seen[[]slurm.Slurmd]
 	Jobs       Seen[int] // records that the controller holds
 	Skew       Seen[Skew]
@@ -134,7 +135,7 @@ func Run(f Facts) []Finding {
 	r := &report{facts: f}
 	for _, rule := range []func(*report){
 		site, restd, token, rights, clock, stateDir, solver, secrets, scontrolWorks, daemon, watchers,
-		slurmConf, hooks, partitions, slurmds,
+		slurmConf, hooks, partitions, caps, slurmds,
 	} {
 		rule(r)
 	}

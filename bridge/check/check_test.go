@@ -39,6 +39,7 @@ func healthy(t testing.TB) Facts {
 		Rights:     See(slurm.Rights{Known: true, Level: "Operator"}, nil),
 		Partitions: See([]slurm.Partition{{Name: "gpu", Up: true, Nodes: []string{"n1", "n2"}}, {Name: "profile", Up: true, Nodes: []string{"n1", "n2"}, MaxNodes: 2, MaxTime: time.Hour, QOS: "profile"}}, nil),
 		QOS:        See(slurm.QOS{Known: true, GPUsPerJob: 2}, nil),
+		Caps:       See([]slurm.GPUCap{{Of: "QOS profile", Limit: "MaxTRESPerJob", Count: 2}}, nil),
 		Slurmds:    See([]slurm.Slurmd{{Node: "n1", Version: "24.11.5", GRES: "gpu:4", Used: "gpu:0(IDX:N/A)"}, {Node: "n2", Version: "24.11.5", GRES: "gpu:4", Used: "gpu:2(IDX:0-1)"}}, nil),
 		Jobs:       See(100, nil), Skew: See(Skew{time.Second, time.Second}, nil),
 		Token:     See(slurm.Token{User: "unisched", Issued: noon.Add(-time.Hour), Expires: noon.Add(time.Hour)}, nil),
@@ -186,6 +187,21 @@ func TestFindings(t *testing.T) {
 			[]string{"error profile-max-nodes PartitionName=profile Nodes=ALL MaxNodes=2 MaxTime=00:30:00 QOS=profile State=UP"}},
 		{"profile QOS without a cap", func(f *Facts) { f.QOS.V.GPUsPerJob = -1 }, []string{"warning profile-qos "}},
 		{"profile QOS that caps at one", func(f *Facts) { f.QOS.V.GPUsPerJob = 1 }, []string{"error profile-qos "}},
+		{"profile QOS that caps one type alone", func(f *Facts) {
+			f.QOS.V.GPUsPerJob = -1
+			f.Caps.V = []slurm.GPUCap{{Of: "QOS profile", Limit: "MaxTRESPerJob", Type: "a100", Count: 2}}
+		}, []string{"warning profile-qos ", "note typed-cap "}},
+		{"profile QOS that caps one type at one", func(f *Facts) {
+			f.Caps.V = append(f.Caps.V, slurm.GPUCap{Of: "QOS profile", Limit: "MaxTRESPerJob", Type: "a100", Count: 1})
+		}, []string{"error profile-qos ", "note typed-cap "}},
+		{"a limit of a user on one type", func(f *Facts) {
+			f.Caps.V = append(f.Caps.V, slurm.GPUCap{Of: "user ann of account phys", Limit: "GrpTRES", Type: "a100", Count: 8})
+		}, []string{"note typed-cap "}},
+		{"limits that cannot be seen", func(f *Facts) { f.Caps.Err = away }, []string{"unseen typed-cap "}},
+		{"nodes with several types", func(f *Facts) {
+			f.Slurmds.V = append(f.Slurmds.V, slurm.Slurmd{Node: "n3", Version: "24.11.5", GRES: "gpu:a100:2(S:0-1),gpu:v100:2", Used: "gpu:a100:0(IDX:N/A),gpu:v100:0(IDX:N/A)"},
+				slurm.Slurmd{Node: "n4", Version: "24.11.5", GRES: "gpu:v100:4", Used: "gpu:v100:0(IDX:N/A)"})
+		}, []string{"note gpu-types "}},
 		{"profile QOS unknown", func(f *Facts) { f.QOS.V = slurm.QOS{} }, []string{"error profile-qos "}},
 		{"partitions not seen", func(f *Facts) { f.Partitions.Err = away }, []string{"unseen partitions "}},
 

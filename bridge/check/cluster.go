@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"unisched/slurm"
+	"unisched/slurm/gres"
 	"unisched/slurm/hostlist"
 )
 
@@ -261,10 +262,53 @@ func (r *report) profileCap(p slurm.Partition, bad func(sev Severity, id, what, 
 		r.add(Finding{ID: "profile-qos", Severity: Error, What: "accounting knows no QOS " + p.QOS + ", which partition " + p.Name + " names", Fix: "add it",
 			Run: []string{"sacctmgr -i add qos " + p.QOS + " set maxtresperjob=gres/gpu=2"}})
 	case q.V.GPUsPerJob < 0 || q.V.GPUsPerJob > 2:
-		r.add(Finding{ID: "profile-qos", Severity: Warning, What: "QOS " + p.QOS + " does not cap a job at 2 GPUs: users can run there what should wait", Fix: "cap it", Run: set})
+		what := "QOS " + p.QOS + " does not cap a job at 2 GPUs"
+		if typed := r.typedCaps("QOS "+p.QOS, "MaxTRESPerJob"); len(typed) > 0 {
+			what += " (" + capTexts(typed) + " binds only jobs that name the type)"
+		}
+		r.add(Finding{ID: "profile-qos", Severity: Warning, What: what + ": users can run there what should wait", Fix: "cap it", Run: set})
 	case q.V.GPUsPerJob < 2:
 		r.add(Finding{ID: "profile-qos", Severity: Error, What: fmt.Sprintf("QOS %s caps a job at %d GPUs: two cannot be measured", p.QOS, q.V.GPUsPerJob), Fix: "raise the cap", Run: set})
 	}
+	for _, c := range r.typedCaps("QOS "+p.QOS, "MaxTRESPerJob") {
+		if c.Count < 2 {
+			r.add(Finding{ID: "profile-qos", Severity: Error, What: fmt.Sprintf("QOS %s caps a job at %d GPUs of type %s: two cannot be measured of a job that names it", p.QOS, c.Count, c.Type), Fix: "raise the cap",
+				Run: []string{"sacctmgr -i modify qos " + p.QOS + " set maxtresperjob=gres/gpu:" + c.Type + "=2"}})
+		}
+	}
+}
+
+// caps tells of limits on GPUs of one type, which are easily taken for limits on GPUs.
+func caps(r *report) {
+	if unseen(r, "typed-cap", "limits of accounting on GPUs", r.facts.Caps) {
+		return
+	}
+	typed := r.typedCaps("", "")
+	if len(typed) == 0 {
+		r.ok("typed-cap", "no limit is on GPUs of one type only")
+		return
+	}
+	r.add(Finding{ID: "typed-cap", Severity: Note, What: "limits on GPUs of one type bind only jobs that name the type (--gpus=TYPE:N), those of --gpus=N go past them: " + capTexts(typed) +
+		". UniSched learns of such a limit when Slurm holds a job back for it", Fix: "limit gres/gpu where all GPUs are meant"})
+}
+
+// typedCaps are the limits on GPUs of one type, of one owner and kind where those are named.
+func (r *report) typedCaps(of, limit string) (out []slurm.GPUCap) {
+	for _, c := range r.facts.Caps.V {
+		if c.Type != "" && (of == "" || c.Of == of) && (limit == "" || c.Limit == limit) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// capTexts names the first of many limits.
+func capTexts(list []slurm.GPUCap) string {
+	var out []string
+	for _, c := range list {
+		out = append(out, fmt.Sprintf("%s of %s, gres/gpu:%s=%d", c.Limit, c.Of, c.Type, c.Count))
+	}
+	return few(out)
 }
 
 // partitionLine is the PartitionName line of a partition, as far as the file is on this host.
@@ -304,10 +348,51 @@ func slurmds(r *report) {
 	if gpus == 0 {
 		r.add(Finding{ID: "gres", Severity: Error, What: "no node has GPUs", Fix: "NodeName lines of slurm.conf need Gres=gpu:N, and gres.conf the devices", Run: []string{"scontrol show node | grep -i gres"}})
 	}
+	mixed(r)
 	gresConf(r)
 	if len(old)+len(uncounted) == 0 && gpus > 0 {
 		r.ok("nodes", fmt.Sprintf("%d nodes, %d with GPUs", len(r.facts.Slurmds.V), gpus))
 	}
+}
+
+// mixed tells of nodes with GPUs of several types: which of them are free no node says, so a job that names one of them is planned on others only, and left to Slurm where there are none.
+func mixed(r *report) {
+	var nodes []string
+	on, pure := map[string]bool{}, map[string]bool{}
+	for _, n := range r.facts.Slurmds.V {
+		var types []string
+		entries, err := gres.Parse(n.GRES)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if e.GPU() && e.Type != "" && !slices.Contains(types, e.Type) {
+				types = append(types, e.Type)
+			}
+		}
+		for _, t := range types {
+			on[t] = true
+			pure[t] = pure[t] || len(types) == 1
+		}
+		if len(types) > 1 {
+			nodes = append(nodes, n.Node)
+		}
+	}
+	if len(nodes) == 0 {
+		return
+	}
+	what := "GPUs of several types on " + few(nodes) + ": a job that names a type (--gpus=TYPE:N) is not planned there"
+	var only []string
+	for t := range on {
+		if !pure[t] {
+			only = append(only, t)
+		}
+	}
+	slices.Sort(only)
+	if len(only) > 0 {
+		what += "; one that names " + few(only) + ", which no other node has, is left to Slurm (unmanaged)"
+	}
+	r.add(Finding{ID: "gpu-types", Severity: Note, What: what, Fix: "let such jobs ask for GPUs without a type, or tell nodes apart by a feature (--constraint)"})
 }
 
 // gresConf looks for GPUs without a device in gres.conf, where it is on this host.

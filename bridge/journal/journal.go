@@ -3,7 +3,7 @@
 //
 // It knows nothing of jobs: an [Entry] is a kind, a key and JSON. It refuses to guess: a torn last line (power lost while it was written) is cut off,
 // damage anywhere else moves the whole file aside and reports [Opened.Damaged], so that the caller takes the entries that could still be read with
-// a grain of salt and does nothing disruptive at first. The bridge's daemon and `unisched release` (while the daemon is dead) are its only writers.
+// a grain of salt and does nothing disruptive at first. A file begins with a header, so that one that was cut off to nothing is not taken for one that never held anything. The bridge's daemon and `unisched release` (while the daemon is dead) are its only writers.
 package journal
 
 import (
@@ -16,8 +16,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,6 +33,13 @@ var ErrLocked = errors.New("journal is in use by another process")
 const maxLine = 4 << 20
 
 const fileName = "journal"
+
+// The first line of a file says what it is, and that nothing before the second is missing. Its entry has no key: those who wrote journals before there were headers read
+// it as a line of the audit trail.
+const (
+	kindHeader = "journal"
+	format     = `{"format":1}`
+)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -75,6 +84,8 @@ type Opened struct {
 	TornBytes int64
 	// Damaged is the path to which a damaged file was moved, or "".
 	Damaged string
+	// Why says what is wrong with a damaged file, "" when nothing is.
+	Why string
 }
 
 // Open locks the journal in dir (made if missing, mode 0700) and reads it. It returns ErrLocked when another process holds it.
@@ -99,90 +110,113 @@ func (j *Journal) path() string { return filepath.Join(j.dir, fileName) }
 
 // load reads the file, cuts a torn tail and leaves the file open for appending.
 func (j *Journal) load() (Opened, error) {
-	f, err := os.OpenFile(j.path(), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(j.path(), os.O_RDWR|os.O_APPEND, 0o600)
+	if errors.Is(err, fs.ErrNotExist) { // the first start: the file appears whole, with its header
+		return Opened{}, j.Compact(nil)
+	}
 	if err != nil {
 		return Opened{}, fmt.Errorf("journal: %w", err)
 	}
 	j.file = f
-	entries, good, total, damaged, err := scan(f)
+	c, err := scan(f)
 	if err != nil {
 		return Opened{}, fmt.Errorf("journal: %w", err)
 	}
-	var o Opened
-	if damaged {
-		if o.Damaged, err = j.moveAside(); err != nil {
+	o := Opened{Latest: latest(c.entries), Why: c.damage()}
+	if o.Why != "" {
+		if o.Damaged, err = j.setAside(); err != nil {
 			return o, err
 		}
-		o.Latest = latest(entries)
 		return o, j.Compact(o.Latest) // what could be read is better than nothing: it says which jobs are held by us
 	}
-	if o.TornBytes = total - good; o.TornBytes > 0 {
-		if err := f.Truncate(good); err != nil {
+	if o.TornBytes = c.total - c.good; o.TornBytes > 0 {
+		if err := f.Truncate(c.good); err != nil {
 			return o, fmt.Errorf("journal tail: %w", err)
 		}
 		if err := f.Sync(); err != nil {
 			return o, fmt.Errorf("journal tail: %w", err)
 		}
 	}
-	j.size = good
-	o.Latest = latest(entries)
-	return o, syncDir(j.dir)
+	j.size = c.good
+	if err := syncDir(j.dir); err != nil || c.headed() {
+		return o, err
+	}
+	// Written before there were headers. A disk that is full now does not keep the daemon from what it has read: the header comes with the next compaction.
+	_ = j.Compact(o.Latest)
+	return o, nil
 }
 
-// moveAside keeps a damaged file for people to look at and starts an empty one.
-func (j *Journal) moveAside() (string, error) {
-	j.file.Close()
+// setAside keeps a damaged file for people to look at, under another name as well: it stays in its place until what could be read of it is there.
+func (j *Journal) setAside() (string, error) {
 	for n := 1; ; n++ {
 		to := fmt.Sprintf("%s.damaged.%d", j.path(), n)
-		if _, err := os.Lstat(to); err == nil {
+		switch err := os.Link(j.path(), to); {
+		case errors.Is(err, fs.ErrExist):
 			continue
+		case err != nil: // a file system without second names
+			if err := os.Rename(j.path(), to); err != nil {
+				return "", fmt.Errorf("damaged journal: %w", err)
+			}
 		}
-		if err := os.Rename(j.path(), to); err != nil {
-			return "", fmt.Errorf("damaged journal: %w", err)
-		}
-		f, err := os.OpenFile(j.path(), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
-		if err != nil {
-			return "", fmt.Errorf("journal: %w", err)
-		}
-		j.file, j.size = f, 0
-		return to, syncDir(j.dir)
+		return to, nil
 	}
 }
 
-// scan reads every entry that checks out. good is the length of the part before the first line that does not; damaged says that more than a torn
-// tail is wrong with the file: a bad line with anything after it.
-func scan(f *os.File) (entries []Entry, good, total int64, damaged bool, err error) {
+// content is what a file holds.
+type content struct {
+	entries     []Entry
+	good, total int64 // length of the part before the first line that does not check out, and of the file
+	broken      bool  // more than a torn tail is wrong: a bad line with anything after it
+}
+
+// headed reports whether the file begins with the header.
+func (c content) headed() bool { return len(c.entries) > 0 && c.entries[0].Kind == kindHeader }
+
+// damage says what is wrong with the file, "" when nothing but a torn tail is. A file is never made without a line in it, so one in which none can be read has lost what it held.
+func (c content) damage() string {
+	switch {
+	case c.total == 0:
+		return "it is empty: what it held is lost, which jobs are held and what to put back among it"
+	case len(c.entries) == 0:
+		return "no line of it can be read"
+	case c.broken:
+		return "some of its lines cannot be read"
+	}
+	return ""
+}
+
+// scan reads every entry that checks out.
+func scan(f *os.File) (content, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return nil, 0, 0, false, err
+		return content{}, err
 	}
-	total = info.Size()
+	c := content{total: info.Size()}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, 0, 0, false, err
+		return content{}, err
 	}
-	r := bufio.NewReaderSize(f, int(min(total+1, maxLine)))
+	r := bufio.NewReaderSize(f, int(min(c.total+1, maxLine)))
 	for read := int64(0); ; {
 		line, readErr := r.ReadSlice('\n')
 		read += int64(len(line))
 		switch {
 		case readErr == bufio.ErrBufferFull:
-			damaged = true // no line is that long: what follows is looked at again from its next line
+			c.broken = true // no line is that long: what follows is looked at again from its next line
 			continue
-		case readErr != nil && readErr != io.EOF:
-			return nil, 0, 0, false, readErr
-		case readErr == io.EOF:
-			// A line without its end is a torn tail, unless the file is one block of zeros or garbage from the start.
-			return entries, good, total, damaged || good == 0 && len(line) > 64 && !looksLikeEntry(line), nil
+		case readErr == io.EOF: // a line without its end is a torn tail
+			return c, nil
+		case readErr != nil:
+			return content{}, readErr
 		}
 		e, ok := decode(line)
 		switch {
-		case ok && good+int64(len(line)) == read:
-			good = read
-		case ok || read < total || !looksLikeEntry(line):
-			damaged = true // a whole line that does not check out can only be the last one of a torn write
+		case ok && c.good+int64(len(line)) == read:
+			c.good = read
+		case ok || read < c.total || !looksLikeEntry(line):
+			c.broken = true // a whole line that does not check out can only be the last one of a torn write
 		}
 		if ok {
-			entries = append(entries, e)
+			c.entries = append(c.entries, e)
 		}
 	}
 }
@@ -412,7 +446,7 @@ func (j *Journal) Compact(entries []Entry) error {
 		return fmt.Errorf("journal compaction: %w", err)
 	}
 	next := &Journal{dir: j.dir, file: f, lock: j.lock, id: j.id}
-	if err := next.write(entries); err != nil {
+	if err := next.write(slices.Concat([]Entry{{Kind: kindHeader, Data: json.RawMessage(format)}}, entries)); err != nil {
 		f.Close()
 		os.Remove(tmp) // a full disk needs the room
 		return fmt.Errorf("journal compaction: %w", err)
@@ -425,7 +459,9 @@ func (j *Journal) Compact(entries []Entry) error {
 		f.Close()
 		return err
 	}
-	j.file.Close()
+	if j.file != nil {
+		j.file.Close()
+	}
 	j.file, j.size, j.bad = f, next.size, nil
 	return nil
 }

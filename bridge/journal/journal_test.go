@@ -74,14 +74,14 @@ func TestTornTailAtEveryByte(t *testing.T) {
 			ends = append(ends, i+1)
 		}
 	}
-	for cut := ends[1]; cut < len(whole); cut++ { // within the third entry
+	for cut := ends[2]; cut < len(whole); cut++ { // within the third entry, after the header
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, fileName), whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
 		j, o := mustOpen(t, dir)
 		want := []Entry{entry("job", "1", `{"a":1}`), entry("job", "2", `{"a":2}`)}
-		if diff := cmp.Diff(want, o.Latest); diff != "" || o.Damaged != "" || o.TornBytes != int64(cut-ends[1]) {
+		if diff := cmp.Diff(want, o.Latest); diff != "" || o.Damaged != "" || o.TornBytes != int64(cut-ends[2]) {
 			t.Fatalf("cut at %d: torn %d, damaged %q, diff %s", cut, o.TornBytes, o.Damaged, diff)
 		}
 		if err := j.Append(entry("job", "9", `{}`)); err != nil {
@@ -99,12 +99,14 @@ func TestDamageIsMovedAside(t *testing.T) { // case 53: the whole kind
 		spoil func([]byte) []byte
 		saved int // entries that can still be read
 	}{
-		"zero filled":      {func(b []byte) []byte { return make([]byte, len(b)) }, 0},
-		"zero first page":  {func(b []byte) []byte { return append(make([]byte, 20), b[20:]...) }, 2},
-		"flipped bit":      {func(b []byte) []byte { b[15] ^= 1; return b }, 2},
-		"foreign content":  {func([]byte) []byte { return []byte("hello\nworld\n") }, 0},
-		"one endless line": {func([]byte) []byte { return []byte(strings.Repeat("x", 1000)) }, 0},
-		"a line too long":  {func(b []byte) []byte { return append([]byte(strings.Repeat("x", maxLine+5)+"\n"), b...) }, 2},
+		"zero filled":       {func(b []byte) []byte { return make([]byte, len(b)) }, 0},
+		"zero first page":   {func(b []byte) []byte { return append(make([]byte, 20), b[20:]...) }, 2},
+		"flipped bit":       {func(b []byte) []byte { b[15] ^= 1; return b }, 2},
+		"cut to nothing":    {func([]byte) []byte { return nil }, 0},
+		"cut in its header": {func(b []byte) []byte { return b[:20] }, 0},
+		"foreign content":   {func([]byte) []byte { return []byte("hello\nworld\n") }, 0},
+		"one endless line":  {func([]byte) []byte { return []byte(strings.Repeat("x", 1000)) }, 0},
+		"a line too long":   {func(b []byte) []byte { return append([]byte(strings.Repeat("x", maxLine+5)+"\n"), b...) }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -116,8 +118,11 @@ func TestDamageIsMovedAside(t *testing.T) { // case 53: the whole kind
 			if o.Damaged == "" || len(o.Latest) != c.saved {
 				t.Fatalf("damaged %q, %d entries", o.Damaged, len(o.Latest))
 			}
+			if o.Why == "" {
+				t.Error("it does not say what is wrong")
+			}
 			kept, err := os.ReadFile(o.Damaged)
-			if err != nil || !cmp.Equal(kept, b) {
+			if err != nil || !bytes.Equal(kept, b) {
 				t.Fatalf("the damaged file was not kept as it was: %v", err)
 			}
 			if err := j.Append(entry("job", "7", `{}`)); err != nil {
@@ -128,6 +133,63 @@ func TestDamageIsMovedAside(t *testing.T) { // case 53: the whole kind
 				t.Fatalf("opened again: damaged %q, %d entries", again.Damaged, len(again.Latest))
 			}
 		})
+	}
+}
+
+// A journal that was made before there were headers is read as it was, has one from then on, and is read by the version before all the same: to that the header is
+// a line of the audit trail. The first start makes a file that is never empty.
+func TestHeader(t *testing.T) {
+	dir := t.TempDir()
+	whole := write(t, dir)
+	head, old, _ := bytes.Cut(whole, []byte{'\n'})
+	if e, ok := decode(append(head, '\n')); !ok || e.Kind != kindHeader || e.Key != "" {
+		t.Fatalf("the first line is %q", head)
+	}
+	if err := os.WriteFile(filepath.Join(dir, fileName), append(bytes.Clone(old), "0000abcd {\"ki"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := []Entry{entry("job", "1", `{"a":3}`), entry("job", "2", `{"a":2}`)}
+	for _, o := range []Opened{{Latest: want, TornBytes: 13}, {Latest: want}} {
+		j, got := mustOpen(t, dir)
+		if d := cmp.Diff(o, got); d != "" {
+			t.Fatal(d)
+		}
+		j.Close()
+		if b, err := os.ReadFile(filepath.Join(dir, fileName)); err != nil || !bytes.HasPrefix(b, head) || bytes.Count(b, head) != 1 {
+			t.Fatalf("its header: %q, %v", b, err)
+		}
+	}
+
+	fresh := t.TempDir()
+	for range 2 {
+		j, got := mustOpen(t, fresh)
+		if d := cmp.Diff(Opened{}, got); d != "" {
+			t.Fatal(d)
+		}
+		j.Close()
+	}
+}
+
+// What could be read of a damaged journal stays where it is until it has been written anew: a disk that is full meanwhile costs none of it.
+func TestDamageOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	b := write(t, dir)
+	b[15] ^= 1
+	if err := os.WriteFile(filepath.Join(dir, fileName), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inTheWay := filepath.Join(dir, fileName+".new")
+	if err := os.Mkdir(inTheWay, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Open(dir); err == nil {
+		t.Fatal("it was opened although it could not be written")
+	}
+	if err := os.Remove(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	if _, o := mustOpen(t, dir); len(o.Latest) != 2 || o.Damaged == "" {
+		t.Errorf("%d entries, damaged %q", len(o.Latest), o.Damaged)
 	}
 }
 
@@ -281,11 +343,14 @@ func FuzzOpen(f *testing.F) {
 var sameInstant = cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
 
 // What follows the last whole line is never looked at, so an append that was cut is the same wherever it was cut: the crash sweep may take a few lengths
-// for all. In an empty journal this holds for what an append writes, not for any bytes.
+// for all.
 func TestTornLengthsAreAlike(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		dir := t.TempDir()
-		var whole []byte
+		whole, err := encode(Entry{Kind: kindHeader, Data: json.RawMessage(format)})
+		if err != nil {
+			t.Fatal(err)
+		}
 		var want []Entry
 		for i := range rapid.IntRange(1, 3).Draw(r, "entries") {
 			e := entry("job", string(rune('a'+i)), `{"a":1}`)

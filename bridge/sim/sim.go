@@ -38,6 +38,8 @@ type Config struct {
 	Spread bool
 	// ProfileNodes sets the last nodes apart for profiles (0: profiles share the nodes of all).
 	ProfileNodes int
+	// JobGPUHours is what one job may reserve under deadlines; the loop plans larger ones as best effort, and they still count as missed (0: no bound).
+	JobGPUHours float64
 	// NoSave lets checkpoints cost nothing.
 	NoSave bool
 	// Requeue is Slurm's own delay after a requeue (0: as measured).
@@ -191,7 +193,7 @@ func (w *world) bridgeConfig() bridge.Config {
 		c.ProfilePartition = ""
 	}
 	c.MaxCheckpoints, c.MaxStarts, c.MaxActions = w.cfg.Nodes*w.cfg.GPUsPerNode, w.cfg.Nodes*w.cfg.GPUsPerNode, 1<<30
-	c.ProfileGPUs = w.cfg.ProfileGPUs
+	c.ProfileGPUs, c.Admission.JobGPUHours = w.cfg.ProfileGPUs, w.cfg.JobGPUHours
 	c.StartTimeout = max(c.StartTimeout, c.Poll)
 	c.CheckpointTimeout = max(c.CheckpointTimeout, 4*c.Poll)
 	return c
@@ -366,8 +368,8 @@ func (w *wire) Rerun(ctx context.Context, ref slurm.Ref) error {
 }
 
 // ClearRequiredNodes implements bridge.Cluster.
-func (w *wire) ClearRequiredNodes(ctx context.Context, ref slurm.Ref) error {
-	err := w.Cluster.ClearRequiredNodes(ctx, ref)
+func (w *wire) ClearRequiredNodes(ctx context.Context, ref slurm.Ref, tasks int) error {
+	err := w.Cluster.ClearRequiredNodes(ctx, ref, tasks)
 	w.books.acted(w.Now(), "unpin", ref.ID, "", err)
 	return err
 }

@@ -78,7 +78,7 @@ var script = []struct {
 		p.submit(asked{name: "pinned", perNode: 4, nodes: 1, hold: true})
 		p.update("pinned", slurm.Update{SeenPending: true, Hold: slurm.Some(false), RequiredNodes: []string{"n2"}, Nodes: slurm.Some(1)})
 		p.until(dwell, dwell)
-		p.result("pinned", p.on.ClearRequiredNodes(p.ctx, p.ids["pinned"].Ref()))
+		p.result("pinned", p.on.ClearRequiredNodes(p.ctx, p.ids["pinned"].Ref(), 0))
 		p.cancel("x3")
 		p.until(soon, most)
 	}},

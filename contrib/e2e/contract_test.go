@@ -29,7 +29,7 @@ type stage interface {
 	Signal(ctx context.Context, ref slurm.Ref, s slurm.Signal) error
 	Requeue(ctx context.Context, ref slurm.Ref) error
 	Rerun(ctx context.Context, ref slurm.Ref) error
-	ClearRequiredNodes(ctx context.Context, ref slurm.Ref) error
+	ClearRequiredNodes(ctx context.Context, ref slurm.Ref, tasks int) error
 
 	// What people do.
 	submit(j asked) (slurm.JobID, error)

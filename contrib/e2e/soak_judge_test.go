@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -92,7 +93,10 @@ func (s *soak) runs(id int, v *verdict) {
 		if how == "PENDING" && s.counts["slurmctld killed"] > 0 { // of a requeue that the killed one forgot: the same run follows once more
 			continue
 		}
-		if how != "as asked" && how != "NODE_FAIL" {
+		if how == "REQUEUED" && r.Exit == 0 && s.startedTwice(id) {
+			how = "started twice by Slurm"
+		}
+		if how != "as asked" && how != "NODE_FAIL" && how != "started twice by Slurm" {
 			s.t.Errorf("job %d: a run of it ended %s, exit %d", id, r.State, r.Exit)
 		}
 		v.comebacks[how]++
@@ -182,4 +186,13 @@ func sorted(counts map[string]int) string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, ", ")
+}
+
+// startedTwice says that a slurmctld which was killed just after it had started the job did not remember that, and started it again: slurmd refuses the second
+// copy, and Slurm requeues the job of its own accord.
+func (s *soak) startedTwice(id int) bool {
+	s.t.Helper()
+	files := must(filepath.Glob(filepath.Join(s.l.Dir, "cluster", "log", "slurmd*")))(s.t)
+	refused := regexp.MustCompile(fmt.Sprintf(`JobId=%d .*already running, do not launch second copy`, id))
+	return slices.ContainsFunc(files, func(f string) bool { return refused.Match(must(os.ReadFile(f))(s.t)) })
 }

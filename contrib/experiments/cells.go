@@ -184,6 +184,20 @@ func wide() (out []spec) {
 	return out
 }
 
+// jobHours are bounds of what one job may reserve under deadlines, in GPU-hours; a job is charged until its last deadline, half as long again as it runs.
+var jobHours = []string{"500", "600", "640", "700"}
+
+// bounded are the workloads on which those bounds are tried, with the truth known.
+func bounded() (out []spec) {
+	for _, s := range specs() {
+		if strings.HasPrefix(s.group, "chronus") && strings.HasSuffix(s.workload, "-oracle") {
+			s.group, s.policies = strings.Replace(s.group, "chronus", "bounded", 1), []string{"unisched", "edf"}
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // loads are tried on the synthetic trace, with a few policies.
 var loads = []string{"0.6", "0.8", "0.9", "1.1", "1.2"}
 
@@ -238,6 +252,11 @@ func (l *lab) cells(only *regexp.Regexp) []cell {
 			if slices.Contains(v.args, "fixed-profile") || slices.Contains(v.args, "no-topology") {
 				add(s, v, []string{"unisched"})
 			}
+		}
+	}
+	for _, s := range bounded() {
+		for _, v := range jobHours {
+			add(s, variant{"job-gpu-hours=" + v, flags("--job-gpu-hours", v)}, s.policies)
 		}
 	}
 	helios := variedOn()[3]

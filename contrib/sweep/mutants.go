@@ -95,6 +95,9 @@ var mutants = []mutant{
 	{"a job is known by its user and its submission, not by its id", []edit{
 		{"bridge/follow.go", "if rec != nil && !rec.same(job) {", "if false {"},
 	}, ""},
+	{"nodes are named only to a job that cannot start", []edit{
+		{applyGo, "if rec.writesNodes(a, job) && !c.parked(job) {", "if false {"},
+	}, "fewer nodes, and Slurm starts it meanwhile"},
 	{"a call of unknown outcome is not repeated", []edit{
 		{applyGo, "err := b.call(ctx, rec, a, job)\n", "err := b.call(ctx, rec, a, job)\n\tif outcomeOf(err) == Unknown {\n\t\terr = b.call(ctx, rec, a, job)\n\t}\n"},
 	}, ""},

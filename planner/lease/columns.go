@@ -184,7 +184,7 @@ func (in *instance) earn(j *job, w way) float64 {
 	age := in.age(j) * float64(least)
 	if j.Unmeasured { // its first lease is its profile
 		waited := j.waited(in.s.Now).Seconds() / in.unit
-		asProfile := weight * (r.Profile + saved + r.Age(planner.Profiler, waited)*float64(least))
+		asProfile := weight * (r.Profile + saved + r.Age(planner.Profiler, waited, j.n)*float64(least))
 		plain := *j.Job
 		plain.Unmeasured = false
 		own := *j

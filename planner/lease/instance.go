@@ -382,5 +382,9 @@ func (j *job) waited(now time.Time) time.Duration {
 }
 
 func (in *instance) age(j *job) float64 {
-	return in.cfg.Reward.Age(j.Class, j.waited(in.s.Now).Seconds()/in.unit) * reward.Weight(*j.Job)
+	left := j.n
+	if j.Foreign { // a time limit, which says little of how long a plain job runs
+		left = 0
+	}
+	return in.cfg.Reward.Age(j.Class, j.waited(in.s.Now).Seconds()/in.unit, left) * reward.Weight(*j.Job)
 }

@@ -25,9 +25,11 @@ type Config struct {
 	Late float64
 	// Profile is what running a profiler earns (default 1).
 	Profile float64
-	// AgeAfter is how long a best-effort, late or foreign job waits before it ages, AgeSpan how long it takes from then on to gain one reward per
-	// GPU, both in units: together the bound on its wait in a stream of the best-paid jobs there can be (default 24 and 72: 2 h and 6 h).
-	AgeAfter, AgeSpan float64
+	// AgeAfter is how long a best-effort, late or foreign job waits at least before it ages, AgeSpan how long it takes at least from then on to gain one
+	// reward per GPU, both in units: together the bound on its wait in a stream of the best-paid jobs there can be (default 24 and 72: 2 h and 6 h). A job
+	// with more than that left to run has the patience for as long as it has left, AgeMost each at most (default 288: a day): what ages first is stopped
+	// for by others that have aged, so that among long jobs the age of hours buys a turn of minutes and a resume each.
+	AgeAfter, AgeSpan, AgeMost float64
 	// ProfileAgeAfter and ProfileAgeSpan are the same for profilers (default 1 and 2).
 	ProfileAgeAfter, ProfileAgeSpan float64
 }
@@ -41,7 +43,7 @@ func (c Config) Filled() Config {
 		v *float64
 		d float64
 	}{{&c.Ratio, 3}, {&c.Filler, 0.05}, {&c.Stickiness, 1}, {&c.Late, 0.3}, {&c.Profile, 1},
-		{&c.AgeAfter, 24}, {&c.AgeSpan, 72}, {&c.ProfileAgeAfter, 1}, {&c.ProfileAgeSpan, 2}} {
+		{&c.AgeAfter, 24}, {&c.AgeSpan, 72}, {&c.AgeMost, 288}, {&c.ProfileAgeAfter, 1}, {&c.ProfileAgeSpan, 2}} {
 		if !(*f.v > 0) || math.IsInf(*f.v, 0) {
 			*f.v = f.d
 		}
@@ -100,13 +102,14 @@ func Saved(n, ov float64) float64 {
 	return min(ov, n) / n
 }
 
-// Age is the reward that a job has gained by waiting for so many units, to be added for each of its GPUs. It grows without bound: whatever
+// Age is the reward that a job with so many units left has gained by waiting for so many, to be added for each of its GPUs. It grows without bound: whatever
 // better-paid stream arrives, a job that waits overtakes it in the end. For profilers, which hold little and not for long, it grows at
 // once and evenly; for others with the square, so that equal jobs do not take turns all the time.
-func (c Config) Age(class planner.Class, waited float64) float64 {
+func (c Config) Age(class planner.Class, waited, left float64) float64 {
 	if class == planner.Profiler {
 		return max(0, waited-c.ProfileAgeAfter) / c.ProfileAgeSpan
 	}
-	late := max(0, waited-c.AgeAfter) / c.AgeSpan
+	patience := min(left, c.AgeMost)
+	late := max(0, waited-max(c.AgeAfter, patience)) / max(c.AgeSpan, patience)
 	return late * late
 }

@@ -43,9 +43,12 @@ func TestCurves(t *testing.T) {
 		{"all of a short job", Done(0.3, 1, 1), 1},
 		{"nothing left", Done(0, 1, 1), 1},
 		{"a suspension of half a unit spared", Saved(10, 0.5), 0.05},
-		{"best effort at the end of its patience", c.Age(planner.BestEffort, 24), 0},
-		{"and a span later", c.Age(planner.BestEffort, 96), 1},
-		{"a profiler after three units", c.Age(planner.Profiler, 3), 1},
+		{"best effort at the end of its patience", c.Age(planner.BestEffort, 24, 10), 0},
+		{"and a span later", c.Age(planner.BestEffort, 96, 10), 1},
+		{"two days of work: patient for a day", c.Age(planner.BestEffort, 288, 576), 0},
+		{"and aged by one a day later", c.Age(planner.BestEffort, 576, 576), 1},
+		{"eight hours of work: as patient", c.Age(planner.BestEffort, 192, 96), 1},
+		{"a profiler after three units", c.Age(planner.Profiler, 3, 1000), 1},
 	} {
 		if math.Abs(x.got-x.want) > 1e-12 {
 			t.Errorf("%s: %g, want %g", x.name, x.got, x.want)
@@ -58,10 +61,14 @@ func TestMonotone(t *testing.T) {
 	c := Default()
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Float64Range(0, 1e4).Draw(t, "a"), rapid.Float64Range(0, 1e4).Draw(t, "b")
+		left := rapid.Float64Range(0, 1e4).Draw(t, "left")
 		a, b = min(a, b), max(a, b)
 		for _, class := range []planner.Class{planner.Strict, planner.BestEffort, planner.Profiler} {
-			if c.Age(class, a) > c.Age(class, b) {
+			if c.Age(class, a, left) > c.Age(class, b, left) {
 				t.Errorf("age %s falls from %g to %g", class, a, b)
+			}
+			if c.Age(class, left, a) < c.Age(class, left, b) {
+				t.Errorf("with %g left a %s job has aged less than with %g", a, class, b)
 			}
 		}
 		if Done(a, 1, 1) < Done(b, 1, 1) || Saved(a, 1) < Saved(b, 1) && a > 0 {

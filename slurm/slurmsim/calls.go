@@ -150,13 +150,23 @@ func (c *Cluster) updateRequest(j *job, u slurm.Update) error {
 	if q := j.req; q.perNode > 0 && q.perJob > 0 && q.perNode*max(q.nodes, 1) != q.perJob {
 		return refuse(op, slurm.ErrRefused, 2072, "Invalid generic resource (gres) specification")
 	}
-	if u.Tasks.Set {
-		j.req.tasks = u.Tasks.Value
+	if pending {
+		c.recount(j, u.Tasks)
 	}
 	if u.ExcludedNodes.Set {
 		j.req.excluded = slices.Clone(u.ExcludedNodes.Value)
 	}
 	return nil
+}
+
+// recount sets the number of tasks. A call that does not name it sets that of a job with tasks per GPU to its nodes, whatever else it is about (seen on 24.11).
+func (c *Cluster) recount(j *job, tasks slurm.Opt[int]) {
+	switch {
+	case tasks.Set:
+		j.req.tasks = tasks.Value
+	case j.sub.TasksPerGPU > 0:
+		j.req.tasks = max(j.req.nodes, 1)
+	}
 }
 
 // shrinks lets a running job give up nodes, as a smaller number or a part of its nodes in an update does, whatever else is refused of it: here the training dies of it.
@@ -314,7 +324,7 @@ func (c *Cluster) Rerun(_ context.Context, ref slurm.Ref) error {
 }
 
 // ClearRequiredNodes takes the node list off a pending job.
-func (c *Cluster) ClearRequiredNodes(_ context.Context, ref slurm.Ref) error {
+func (c *Cluster) ClearRequiredNodes(_ context.Context, ref slurm.Ref, tasks int) error {
 	const op = "clear required nodes"
 	j, err := c.known(op, ref.ID)
 	switch {
@@ -326,6 +336,7 @@ func (c *Cluster) ClearRequiredNodes(_ context.Context, ref slurm.Ref) error {
 		return refuse(op, slurm.ErrNotPending, 2073, "Job is no longer pending execution")
 	}
 	j.req.required = nil
+	c.recount(j, slurm.Opt[int]{Set: tasks > 0, Value: tasks})
 	c.touch(j)
 	c.enqueue(j)
 	return nil

@@ -136,7 +136,7 @@ func (c *Cluster) shownJob(j *job) slurm.Job {
 	}
 	q := j.req
 	v.Request = slurm.Request{
-		Nodes: slurm.MinMax{Min: max(q.nodes, 1), Max: q.maxNodes}, Tasks: q.tasks, CPUsPerTask: max(j.sub.CPUsPerTask, 1), CPUs: j.cpus(), GPUs: q.gpus(),
+		Nodes: slurm.MinMax{Min: max(q.nodes, 1), Max: q.maxNodes}, Tasks: q.tasks, TasksPerGPU: j.sub.TasksPerGPU, CPUsPerTask: max(j.sub.CPUsPerTask, 1), CPUs: j.cpus(), GPUs: q.gpus(),
 		TRESPerNode: gresText(q.perNode), TRESPerJob: gresText(q.perJob), RequiredNodes: slices.Clone(q.required), ExcludedNodes: slices.Clone(q.excluded),
 		TRESReq: fmt.Sprintf("cpu=%d,node=%d,gres/gpu=%d", j.cpus(), max(q.nodes, 1), q.gpus()),
 	}

@@ -19,6 +19,7 @@ type Submission struct {
 	// Nodes is --nodes (0: not given), GPUs is --gpus, GPUsPerNode is --gpus-per-node; give one of the two.
 	Nodes, GPUs, GPUsPerNode int
 	Tasks, CPUsPerTask       int // default 1
+	TasksPerGPU              int // 0: as many as Tasks says
 	// TimeLimit is --time; 0 and below: unlimited.
 	TimeLimit       time.Duration
 	Begin           time.Time
@@ -42,6 +43,9 @@ func (c *Cluster) Submit(s Submission) slurm.JobID {
 	id := c.lastID
 	if s.Partition == "" {
 		s.Partition = "gpu"
+	}
+	if s.TasksPerGPU > 0 {
+		s.Tasks = s.TasksPerGPU * max(s.GPUs, s.GPUsPerNode*max(s.Nodes, 1))
 	}
 	s.Tasks, s.CPUsPerTask = max(s.Tasks, 1), max(s.CPUsPerTask, 1)
 	if s.Priority == 0 {

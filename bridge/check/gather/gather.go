@@ -163,6 +163,7 @@ func (l Look) cluster(ctx context.Context, c *slurm.Client, f *check.Facts) {
 			f.QOS = check.See(c.QOS(ctx, p.QOS))
 		}
 	}
+	f.Caps = check.See(c.GPUCaps(ctx))
 	states, err := c.JobStates(ctx)
 	f.Jobs = check.See(len(states), err)
 	before := l.Now()
@@ -189,6 +190,7 @@ func (l Look) without(f *check.Facts, why error) {
 	f.Rights = check.See(slurm.Rights{}, check.ErrNotAsked)
 	f.Slurmds = check.See[[]slurm.Slurmd](nil, check.ErrNotAsked)
 	f.Partitions = check.See[[]slurm.Partition](nil, check.ErrNotAsked)
+	f.Caps = check.See[[]slurm.GPUCap](nil, check.ErrNotAsked)
 	f.Skew = check.See(check.Skew{}, check.ErrNotAsked)
 	f.Config = check.See(slurm.Config{}, check.ErrNotAsked)
 }

@@ -28,7 +28,7 @@ func site(t *testing.T, release, api string, broken ...string) Look {
 	t.Helper()
 	answers := map[string]string{
 		"/openapi/v3": "openapi.json", "/slurm/" + api + "/diag/": "diag.json", "/slurm/" + api + "/nodes/": "nodes.json",
-		"/slurmdb/" + api + "/user/unisched": "user.json", "/slurmdb/" + api + "/qos/profile": "qos.json",
+		"/slurmdb/" + api + "/user/unisched": "user.json", "/slurmdb/" + api + "/qos/profile": "qos.json", "/slurmdb/" + api + "/qos/": "qos.json", "/slurmdb/" + api + "/associations/": "associations.json",
 	}
 	if release == "26.05" {
 		answers["/slurm/"+api+"/conf/"] = "conf.json"
@@ -79,11 +79,12 @@ func TestRecorded(t *testing.T) {
 			f := site(t, release, api).Facts(t.Context())
 			got := map[string]any{
 				"release": f.Pong.V.Release, "rights": f.Rights.V, "qos": f.QOS.V, "jobs": f.Jobs.V, "scontrol": f.Scontrol.V, "token": f.Token.V.User,
-				"nodes": len(f.Slurmds.V), "partitions": len(f.Partitions.V), "exit": f.Config.V.Text("RequeueExit"), "requeue": f.Surface.V.Requeue,
+				"nodes": len(f.Slurmds.V), "partitions": len(f.Partitions.V), "caps": f.Caps.V, "exit": f.Config.V.Text("RequeueExit"), "requeue": f.Surface.V.Requeue,
 			}
 			want := map[string]any{
 				"release": release + ".5", "rights": slurm.Rights{Known: true, Level: "Operator"}, "qos": slurm.QOS{Known: true, GPUsPerJob: 2}, "jobs": 1,
-				"scontrol": "slurm-wlm " + release + ".5", "token": "unisched", "nodes": 2, "partitions": 2, "exit": "99", "requeue": release == "26.05",
+				"scontrol": "slurm-wlm " + release + ".5", "token": "unisched", "nodes": 2, "partitions": 2,
+				"caps": []slurm.GPUCap{{Of: "QOS profile", Limit: "MaxTRESPerJob", Count: 2}, {Of: "user alice of account lab", Limit: "GrpTRES", Type: "v100", Count: 2}}, "exit": "99", "requeue": release == "26.05",
 			}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
@@ -107,7 +108,7 @@ func TestRecorded(t *testing.T) {
 func TestOneLookFails(t *testing.T) {
 	for path, id := range map[string]string{
 		"/slurm/v0.0.42/nodes/": "nodes", "/slurm/v0.0.42/partitions/": "partitions", "/slurm/v0.0.42/diag/": "clock", "/slurmdb/v0.0.42/user/unisched": "rights",
-		"/slurmdb/v0.0.42/qos/profile": "profile-qos",
+		"/slurmdb/v0.0.42/qos/profile": "profile-qos", "/slurmdb/v0.0.42/associations/": "typed-cap",
 	} {
 		t.Run(id, func(t *testing.T) {
 			ids := map[string]check.Severity{}

@@ -41,7 +41,7 @@ func releaseDead(ctx context.Context, site siteconfig.Site, now time.Time) (any,
 	r, err := bridge.ReleaseDead(ctx, site.Bridge, cluster, j, found.Latest, now)
 	text := fmt.Sprintf("%d changes undone, %d jobs not done yet", r.Released, r.Waiting)
 	if found.Damaged != "" {
-		text += "; the journal was damaged and moved to " + found.Damaged + ": look at held jobs yourself (squeue -t PD)"
+		text += "; the journal is damaged and kept as " + found.Damaged + " (" + found.Why + "): look at held jobs yourself (squeue -t PD -o '%i %r', scontrol release ID)"
 	}
 	if err == nil && len(r.Failed) > 0 {
 		err = fmt.Errorf("%d jobs could not be given back: %v", len(r.Failed), r.Failed)

@@ -52,7 +52,8 @@ func serve(ctx context.Context, site siteconfig.Site, log zerolog.Logger, once b
 	}
 	defer j.Close()
 	if found.Damaged != "" {
-		log.Error().Str("file", found.Damaged).Msg("the journal was damaged and moved aside: starting from what Slurm shows")
+		log.Error().Str("file", found.Damaged).Str("why", found.Why).Int("entries", len(found.Latest)).
+			Msg("the journal is damaged and kept under another name: starting from what can be read and from what Slurm shows; look at held jobs yourself (squeue -t PD -o '%i %r', scontrol release ID)")
 	}
 	if found.TornBytes > 0 {
 		log.Warn().Int64("bytes", found.TornBytes).Msg("the journal's torn end was cut off")

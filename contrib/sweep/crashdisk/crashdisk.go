@@ -2,7 +2,7 @@
 // crash.
 //
 // It has the names and shapes of the part of package os that the bridge's journal uses, so that the crash sweep can build the journal, unchanged, on it
-// (go build -overlay swaps the import). It refuses to be a file system: there are no links, no permissions, no mapped memory. Tests of the sweep are its
+// (go build -overlay swaps the import). It refuses to be a file system: there are no soft links, no permissions, no mapped memory. Tests of the sweep are its
 // only callers.
 //
 // The model, which is that of POSIX and of ext4 and xfs: the bytes of a file are durable when the file was synced; a name (made, replaced or removed) is
@@ -30,7 +30,7 @@ const (
 
 // Effect is one change that is about to be made, or was just made.
 type Effect struct {
-	Op   string // "create", "write", "sign", "truncate", "sync", "rename", "remove" or "sync-dir"
+	Op   string // "create", "write", "sign", "truncate", "sync", "rename", "link", "remove" or "sync-dir"
 	Name string
 	Data []byte // of a write
 }
@@ -251,8 +251,17 @@ func Stat(name string) (*Info, error) {
 	return &Info{d.now[name]}, nil
 }
 
-// Lstat is Stat: there are no links.
-func Lstat(name string) (*Info, error) { return Stat(name) }
+// Link is os.Link.
+func Link(from, to string) error {
+	d := of(from)
+	switch {
+	case d == nil || d.now[from] == nil:
+		return fs.ErrNotExist
+	case d.now[to] != nil:
+		return fs.ErrExist
+	}
+	return d.do(Effect{Op: "link", Name: to}, func() { d.now[to] = d.now[from] })
+}
 
 // Rename is os.Rename.
 func Rename(from, to string) error {
