@@ -43,7 +43,7 @@ func TestTrust(t *testing.T) {
 }
 
 // TestLuckIsPlannedFor: a job whose slack is no more than what a run is usually late goes before a best-effort job that would be done sooner, one with time to
-// spare after it.
+// spare after it; one that is expected a deviation late is still tried, one that is expected two late is not.
 func TestLuckIsPlannedFor(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -52,6 +52,8 @@ func TestLuckIsPlannedFor(t *testing.T) {
 	}{
 		{"two deviations", 23, "1 start a000:4; 2 wait "},
 		{"ten", 33, "1 wait ; 2 start a000:4"},
+		{"a deviation too late", 19.2, "1 start a000:4; 2 wait "},
+		{"two too late", 17.6, "1 wait ; 2 start a000:4"},
 	} {
 		s := plantest.Snapshot(plantest.Nodes(1, 4), plantest.Strict(plantest.Job(1, 20, planner.Shape{4}), c.due), plantest.Job(2, 4, planner.Shape{4}))
 		if got := placed(New(Config{}, bruteSolver).Plan(context.Background(), s)); got != c.want {

@@ -93,14 +93,14 @@ func (in *instance) columns(j *job) {
 		if in.large() { // keeps the model small
 			most = 2
 		}
-		tiers = j.openTiers(ws, most)
+		tiers = in.openTiers(j, ws, most)
 	}
 	j.alive = len(tiers) > 0
 	j.base = -1
 	for _, w := range ws {
 		earn, holds := in.earn(j, w), w.kind != wait && (j.Foreign || !j.Preemptible)
 		for _, t := range tiers {
-			if w.finish <= j.due[t] {
+			if in.mayMeet(w, j.due[t]) {
 				value := reward.Urgency(*j.Job) * j.reaches() * in.cfg.Reward.Tier(j.Tiers[t].Value)
 				j.cols = append(j.cols, column{w.kind, w.opt, t, value*in.trust(j, w, t) + earn, value, w.gpus, w.pool, w.left, j.due[t], holds, nil, 0})
 			}
@@ -125,21 +125,34 @@ func (in *instance) large() bool { return len(in.jobs) > 1500 }
 // luck of a run, and what the later tiers are still worth when it does not. A plan that waits until the last moment loses half of its deadlines, and
 // best-effort work that could have waited was only put ahead.
 func (in *instance) trust(j *job, w way, t int) float64 {
-	spread := in.cfg.Risk * (w.finish + riskUnits)
 	sum, met := 0.0, 0.0
 	for k := t; k < len(j.due) && good(j.Tiers[k].Value); k++ {
-		p := 0.5 * math.Erfc((w.finish-j.due[k])/(spread*math.Sqrt2))
+		p := in.chance(w, j.due[k])
 		sum += max(0, p-met) * j.Tiers[k].Value
 		met = max(met, p)
 	}
 	return min(1, sum/j.Tiers[t].Value)
 }
 
+// chance is the probability that what would end so meets a deadline.
+func (in *instance) chance(w way, due float64) float64 {
+	return 0.5 * math.Erfc((w.finish-due)/(in.cfg.Risk*(w.finish+riskUnits)*math.Sqrt2))
+}
+
+// mayMeet reports whether a deadline can be counted on at all, for what it is worth with its chance: a job that is expected a little late is not given up for it. The slot
+// model, in which a deadline counted on is a row, knows no chances below one half.
+func (in *instance) mayMeet(w way, due float64) bool {
+	return w.finish <= due || in.chance(w, due) >= leastChance
+}
+
+// leastChance is the least chance of meeting a deadline for which it is still counted on.
+const leastChance = 0.1
+
 // riskUnits is the part of a job's risk that does not depend on its length, as a length in units: starts that are late, rounds that are skipped.
 const riskUnits = 6
 
 // openTiers are the first tiers (by index, so many at most) that some way meets and that are worth something.
-func (j *job) openTiers(ws []way, most int) []int {
+func (in *instance) openTiers(j *job, ws []way, most int) []int {
 	var open []int
 	for t, due := range j.due {
 		if len(open) == most {
@@ -149,7 +162,7 @@ func (j *job) openTiers(ws []way, most int) []int {
 			continue
 		}
 		for _, w := range ws {
-			if w.finish <= due {
+			if in.mayMeet(w, due) {
 				open = append(open, t)
 				break
 			}
