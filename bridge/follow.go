@@ -3,7 +3,6 @@ package bridge
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -68,7 +67,11 @@ const endUnseen = "no longer known to Slurm"
 // known are the records in order of their ids: ranging over the map never decides anything.
 func (b *Bridge) known() []*Record {
 	if b.order == nil { // takeUp and bury drop it; those who range over the old list keep it whole
-		b.order = slices.SortedFunc(maps.Values(b.records), func(x, y *Record) int { return cmp.Compare(x.Job, y.Job) })
+		b.order = make([]*Record, 0, len(b.records))
+		for _, rec := range b.records {
+			b.order = append(b.order, rec)
+		}
+		slices.SortFunc(b.order, func(x, y *Record) int { return cmp.Compare(x.Job, y.Job) })
 	}
 	return b.order
 }

@@ -133,10 +133,10 @@ func withShape(speeds []planner.ShapeSpeed, p planner.Placement, state planner.J
 	if state == planner.Waiting || len(speeds) == 0 {
 		return speeds
 	}
-	shape := p.Shape()
-	if slices.ContainsFunc(speeds, func(s planner.ShapeSpeed) bool { return s.Shape.Equal(shape) }) {
+	if slices.ContainsFunc(speeds, func(s planner.ShapeSpeed) bool { return p.Has(s.Shape) }) {
 		return speeds
 	}
+	shape := p.Shape()
 	near := slices.MinFunc(speeds, func(a, b planner.ShapeSpeed) int {
 		return cmp.Compare(abs(a.Shape.GPUs()-shape.GPUs()), abs(b.Shape.GPUs()-shape.GPUs()))
 	})

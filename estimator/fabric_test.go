@@ -35,7 +35,8 @@ func (c *fakeCluster) job() func(planner.Shape) float64 {
 	size := math.Log(0.3) + c.rng.NormFloat64()
 	return func(s planner.Shape) float64 {
 		g := geometryOf(s)
-		return math.Exp(logStep(&p, &g, size, size))
+		t := stepOf(&p)
+		return math.Exp(t.log(&g, size, size))
 	}
 }
 

@@ -217,7 +217,7 @@ func inverseFrom(c *mat, d int) (inv mat) {
 	for k := 0; k < d; k++ {
 		var e vec
 		e[k] = 1
-		col := solveChol(c, &e, d)
+		col := solveFrom(c, &e, d, k)
 		for a := 0; a < d; a++ {
 			inv[a][k] = col[a]
 		}
@@ -256,10 +256,13 @@ func cholesky(a *mat, d int) bool {
 }
 
 // solveChol solves L L' x = b.
-func solveChol(l *mat, b *vec, d int) vec {
+func solveChol(l *mat, b *vec, d int) vec { return solveFrom(l, b, d, 0) }
+
+// solveFrom is solveChol for a b that is nought before first.
+func solveFrom(l *mat, b *vec, d, first int) vec {
 	x := *b
-	for i := 0; i < d; i++ {
-		for k := 0; k < i; k++ {
+	for i := first; i < d; i++ {
+		for k := first; k < i; k++ {
 			x[i] -= l[i][k] * x[k]
 		}
 		x[i] /= l[i][i]

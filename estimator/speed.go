@@ -164,8 +164,9 @@ func (s *speedPosterior) observe(q *problem) {
 	}
 	q.predict = func(p *vec, out []float64) {
 		ref := s.comp.at(s.comp.refBatch, p[pFixed])
+		t := stepOf(p)
 		for i := range out {
-			out[i] = logStep(p, &geo[i], s.comp.at(batch[i], p[pFixed]), ref)
+			out[i] = t.log(&geo[i], s.comp.at(batch[i], p[pFixed]), ref)
 		}
 	}
 }
@@ -201,7 +202,8 @@ func batches(j Job, samples []Sample) (float64, func(planner.Shape) float64) {
 func (s *speedPosterior) at(shape planner.Shape, batch float64) planner.Interval {
 	geo := geometryOf(shape)
 	eval := func(p *vec) float64 {
-		return logStep(p, &geo, s.comp.at(batch, p[pFixed]), s.comp.at(s.comp.refBatch, p[pFixed]))
+		t := stepOf(p)
+		return t.log(&geo, s.comp.at(batch, p[pFixed]), s.comp.at(s.comp.refBatch, p[pFixed]))
 	}
 	y := eval(&s.fit.p)
 	here := s.residualAt(shape, &geo, batch, y)

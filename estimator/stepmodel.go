@@ -63,7 +63,7 @@ const betweenClusters = 0.4
 type geometry struct {
 	gpus, nodes                         float64
 	logMax, logNodes, logGPUs, log2GPUs float64
-	ring                                float64
+	logRing                             float64
 	crowd                               float64 // 0 for two GPUs on the fullest node, towards 1 for many
 	many, two, singles                  bool
 }
@@ -77,28 +77,40 @@ func geometryOf(s planner.Shape) geometry {
 	return geometry{
 		crowd: crowd,
 		gpus:  float64(g), nodes: float64(n), logMax: math.Log(float64(m)), logNodes: math.Log(float64(n) / 2), logGPUs: math.Log(float64(g) / 2),
-		log2GPUs: math.Log2(float64(g)), ring: 2 * float64(g-1) / float64(g),
+		log2GPUs: math.Log2(float64(g)), logRing: math.Log(2 * float64(g-1) / float64(g)),
 		many: n > 1 && g > 2, two: n == 2 && g > 2, singles: m == 1 && n > 2,
 	}
 }
 
-// logStep is the log of the seconds of one iteration; comp is the log of C(b), ref that of C at the reference batch.
-func logStep(p *vec, g *geometry, comp, ref float64) float64 {
+// stepTerms are the parameters of a job with what follows from them alone: worked out once for all samples.
+type stepTerms struct {
+	p                                       *vec
+	contend, straggle, beta, logBeta, gamma float64
+}
+
+func stepOf(p *vec) stepTerms {
+	beta := 1 / (1 + math.Exp(-p[pOverlap]))
+	return stepTerms{p, math.Exp(p[pContend]), math.Exp(p[pStraggle]), beta, math.Log(beta), math.Exp(p[pGamma])}
+}
+
+// log is the log of the seconds of one iteration; comp is the log of C(b), ref that of C at the reference batch.
+func (t *stepTerms) log(g *geometry, comp, ref float64) float64 {
+	p := t.p
 	comp += p[pComp]
 	if g.gpus <= 1 {
 		return comp
 	}
 	contend, straggle := 0.0, 0.0
 	if g.logMax > 0 {
-		contend = math.Exp(p[pContend]) * (1 + p[fContend]*g.crowd)
+		contend = t.contend * (1 + p[fContend]*g.crowd)
 	}
 	if g.nodes > 1 {
-		straggle = math.Exp(p[pStraggle]) * g.log2GPUs
+		straggle = t.straggle * g.log2GPUs
 	}
 	slow := 1 + math.Sqrt(math.Sqrt(sq(sq(contend))+sq(sq(straggle)))) // the step waits for the larger of the two
 	var ex float64
 	if g.nodes <= 1 {
-		ex = p[pLocal] + math.Log(g.ring) + p[fLocal]*g.logGPUs
+		ex = p[pLocal] + g.logRing + p[fLocal]*g.logGPUs
 	} else {
 		ex = p[pCross] + p[fShare]*g.logMax + p[fNodes]*g.logNodes + p[fGPUs]*g.logGPUs
 		if g.many {
@@ -112,13 +124,12 @@ func logStep(p *vec, g *geometry, comp, ref float64) float64 {
 		}
 	}
 	// All relative to C'.
-	ex += ref + p[pComp] - comp - math.Log(slow)
-	beta := 1 / (1 + math.Exp(-p[pOverlap]))
-	gamma := math.Exp(p[pGamma])
-	a, b := gamma*math.Log(beta), gamma*ex
+	logSlow := math.Log(slow)
+	ex += ref + p[pComp] - comp - logSlow
+	a, b := t.gamma*t.logBeta, t.gamma*ex
 	hi := max(a, b)
-	over := math.Exp((hi + math.Log(math.Exp(a-hi)+math.Exp(b-hi))) / gamma)
-	return comp + math.Log(slow) + math.Log(1-beta+over)
+	over := math.Exp((hi + math.Log(math.Exp(a-hi)+math.Exp(b-hi))) / t.gamma)
+	return comp + logSlow + math.Log(1-t.beta+over)
 }
 
 // compute is C(b): what one GPU needs for one iteration at local batch size b.

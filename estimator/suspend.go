@@ -77,9 +77,17 @@ const (
 	srFit   = 128 // newest cluster samples of a fit
 )
 
-func logCost(p *vec, s *SRSample) float64 {
-	base := math.Exp(p[srBase]) * (1 + math.Exp(p[srGrow])*math.Log2(float64(s.GPUs)))
-	return math.Log(base + math.Exp(p[srGB])*s.Bytes/1e9*(1+math.Exp(p[srCrowd])*float64(s.AtOnce)))
+// costTerms are the parameters as they enter the cost: worked out once for all samples.
+type costTerms struct{ base, grow, gb, crowd float64 }
+
+func costOf(p *vec) costTerms {
+	return costTerms{math.Exp(p[srBase]), math.Exp(p[srGrow]), math.Exp(p[srGB]), math.Exp(p[srCrowd])}
+}
+
+// log is the logarithm of the cost of a sample.
+func (t *costTerms) log(s *SRSample) float64 {
+	base := t.base * (1 + t.grow*math.Log2(float64(s.GPUs)))
+	return math.Log(base + t.gb*s.Bytes/1e9*(1+t.crowd*float64(s.AtOnce)))
 }
 
 // costFit is what a cluster's jobs have taught about one kind of cost: a posterior of the four parameters, the prior of the next job.
@@ -101,8 +109,9 @@ func fitCost(kind srKind, cluster []SRSample) costFit {
 		q.y[i], q.sd[i] = math.Log(max(all[i].Seconds, 0.05)), math.Hypot(srNoise, srJobs)
 	}
 	q.predict = func(p *vec, out []float64) {
+		t := costOf(p)
 		for i := range out {
-			out[i] = logCost(p, &all[i])
+			out[i] = t.log(&all[i])
 		}
 	}
 	var buf scratch
@@ -127,7 +136,10 @@ func (c *costFit) of(j Job, own []SRSample, hint float64) planner.Interval {
 			ask.Bytes = max(ask.Bytes, own[i].Bytes)
 		}
 	}
-	eval := func(p *vec) float64 { return logCost(p, &ask) }
+	eval := func(p *vec) float64 {
+		t := costOf(p)
+		return t.log(&ask)
+	}
 	if len(mine) == 0 && hint <= 0 {
 		y, v := predictAt(&c.fitted, srDims, eval)
 		return costInterval(y, v+sq(srJobs))
@@ -157,8 +169,9 @@ func (c *costFit) own(mine []SRSample, hinted bool) fitted {
 		q.sd[len(mine)-1] = 0.35
 	}
 	q.predict = func(p *vec, out []float64) {
+		t := costOf(p)
 		for i := range out {
-			out[i] = logCost(p, &mine[i]) + p[srDims]
+			out[i] = t.log(&mine[i]) + p[srDims]
 		}
 	}
 	var buf scratch

@@ -143,11 +143,10 @@ func (c *checker) leaseEnd(j *Job, e *Entry) {
 
 // placement judges where a job may start; fresh placements need usable nodes.
 func (c *checker) placement(j *Job, p Placement, fresh bool) {
-	shape := p.Shape()
-	if !slices.ContainsFunc(j.Estimate.Speeds, func(x ShapeSpeed) bool { return x.Shape.Equal(shape) }) {
-		c.bad(j.Run, "", "shape %s is not one of its shapes", shape)
+	if !slices.ContainsFunc(j.Estimate.Speeds, func(x ShapeSpeed) bool { return p.Has(x.Shape) }) {
+		c.bad(j.Run, "", "shape %s is not one of its shapes", p.Shape())
 	}
-	if !shape.Valid() {
+	if !p.Shape().Valid() {
 		c.bad(j.Run, "", "malformed placement %s", p)
 		return
 	}
@@ -157,13 +156,16 @@ func (c *checker) placement(j *Job, p Placement, fresh bool) {
 	if n := j.Needs.MaxNodes; n > 0 && len(p) > n {
 		c.bad(j.Run, "", "%d nodes where at most %d are allowed", len(p), n)
 	}
-	kind, known, names := "", false, p.Names()
-	slices.Sort(names)
-	for i := 1; i < len(names); i++ {
-		if names[i] == names[i-1] {
-			c.bad(j.Run, names[i], "named twice")
+	if len(p) > 1 {
+		names := p.Names()
+		slices.Sort(names)
+		for i := 1; i < len(names); i++ {
+			if names[i] == names[i-1] {
+				c.bad(j.Run, names[i], "named twice")
+			}
 		}
 	}
+	kind, known := "", false
 	for _, sh := range p {
 		i, ok := c.node[sh.Node]
 		if !ok {
@@ -232,20 +234,24 @@ func (c *checker) tenant(job int, place Placement, fresh bool, until time.Time) 
 }
 
 func (c *checker) capacityNow() {
-	var ts []tenant
+	all := make([]tenant, 0, len(c.p.Entries))
 	for i := range c.p.Entries {
 		switch e := &c.p.Entries[i]; e.Decision {
 		case Keep:
-			ts = append(ts, c.tenant(i, c.s.Jobs[i].Current, false, time.Time{}))
+			all = append(all, c.tenant(i, c.s.Jobs[i].Current, false, time.Time{}))
 		case Start, Move:
-			ts = append(ts, c.tenant(i, e.Placement, true, time.Time{}))
+			all = append(all, c.tenant(i, e.Placement, true, time.Time{}))
 		}
+	}
+	ts := make([]*tenant, len(all))
+	for i := range all {
+		ts[i] = &all[i]
 	}
 	c.capacity(ts, time.Time{})
 }
 
 // quota judges what accounts hold at once. Kept jobs alone never break it, see Quotas.
-func (c *checker) quota(ts []tenant, when string) {
+func (c *checker) quota(ts []*tenant, when string) {
 	held := make([]int, len(c.quotas))
 	for _, t := range ts {
 		if q := QuotaOf(c.quotas, &c.s.Jobs[t.job]); q >= 0 {
@@ -260,7 +266,7 @@ func (c *checker) quota(ts []tenant, when string) {
 }
 
 // capacity judges every node that a fresh tenant uses, now (zero) or at a moment of the lease plan.
-func (c *checker) capacity(ts []tenant, at time.Time) {
+func (c *checker) capacity(ts []*tenant, at time.Time) {
 	type load struct {
 		gpus, cpus, tenants int
 		mem                 int64
@@ -276,8 +282,7 @@ func (c *checker) capacity(ts []tenant, at time.Time) {
 	if len(c.quotas) > 0 {
 		c.quota(ts, when)
 	}
-	for k := range ts {
-		t := &ts[k]
+	for _, t := range ts {
 		j := &c.s.Jobs[t.job]
 		for n, sh := range t.place {
 			i := t.nodes[n]
@@ -342,13 +347,16 @@ func (c *checker) leases() {
 		until[ji], job[i] = l.Until, ji
 		c.lease(ji, l)
 	}
-	var ts []tenant // with a lease at the moment looked at
-	for i, l := range c.p.Leases {
-		ts = append(ts, c.tenant(job[i], l.Placement, !c.kept(job[i], l.Placement), l.Until))
+	all := make([]tenant, len(c.p.Leases))
+	var ts []*tenant // those of all with a lease at the moment looked at
+	for i := range c.p.Leases {
+		l := &c.p.Leases[i]
+		all[i] = c.tenant(job[i], l.Placement, !c.kept(job[i], l.Placement), l.Until)
+		ts = append(ts, &all[i])
 		if i+1 < len(c.p.Leases) && c.p.Leases[i+1].From.Equal(l.From) {
 			continue
 		}
-		ts = slices.DeleteFunc(ts, func(t tenant) bool { return !t.until.After(l.From) })
+		ts = slices.DeleteFunc(ts, func(t *tenant) bool { return !t.until.After(l.From) })
 		c.capacity(ts, l.From)
 	}
 }

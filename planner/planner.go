@@ -26,7 +26,10 @@ func (r Run) String() string { return fmt.Sprintf("%d.%d", r.Job, r.Restart) }
 
 // Compare orders runs by job, then restart: the total order wherever nothing else decides.
 func (r Run) Compare(o Run) int {
-	return cmp.Or(cmp.Compare(r.Job, o.Job), cmp.Compare(r.Restart, o.Restart))
+	if c := cmp.Compare(r.Job, o.Job); c != 0 {
+		return c
+	}
+	return cmp.Compare(r.Restart, o.Restart)
 }
 
 // Class is the latency demand of a job.

@@ -74,6 +74,11 @@ func (p Placement) Shape() Shape {
 	return s
 }
 
+// Has reports whether s is the placement's shape.
+func (p Placement) Has(s Shape) bool {
+	return slices.EqualFunc(p, s, func(sh Share, gpus int) bool { return sh.GPUs == gpus })
+}
+
 // GPUs is the total number of GPUs.
 func (p Placement) GPUs() int {
 	n := 0
@@ -103,9 +108,13 @@ func (p Placement) Names() []string {
 }
 
 func (p Placement) String() string {
-	parts := make([]string, len(p))
+	b := make([]byte, 0, 16*len(p))
 	for i, s := range p {
-		parts[i] = fmt.Sprintf("%s:%d", s.Node, s.GPUs)
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, s.Node...), ':')
+		b = strconv.AppendInt(b, int64(s.GPUs), 10)
 	}
-	return strings.Join(parts, ",")
+	return string(b)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"hash"
 	"math"
 	"time"
 
@@ -74,17 +73,13 @@ func (in *instance) rank(p *planner.Plan) {
 		}
 		return 2
 	}
-	keys := make(map[planner.Run]float64, len(p.Entries)) // lookup only
-	for _, e := range p.Entries {
-		keys[e.Run] = group(e.Decision)
-	}
 	urgent := func(j *job) float64 {
 		if j.alive {
 			return min(j.laxity(), maxUnits)
 		}
 		return maxUnits + 1/(1e-9+j.density())
 	}
-	for rank, ji := range in.order(func(j *job) [2]float64 { return [2]float64{keys[j.Run], urgent(j)} }) {
+	for rank, ji := range in.orderBy(func(ji int) [2]float64 { return [2]float64{group(p.Entries[ji].Decision), urgent(&in.jobs[ji])} }) {
 		p.Entries[ji].Rank = rank
 	}
 }
@@ -193,37 +188,39 @@ func (in *instance) budgetWhy() string {
 
 // id names a plan by what it was made from and what it says.
 func (in *instance) id(p planner.Plan) string {
-	h := sha256.New()
-	number(h, in.s.Now.UnixNano(), int64(in.s.Unit), int64(in.s.SLOUnits), int64(in.s.MaxPreemptions))
+	h := &digest{}
+	h.number(in.s.Now.UnixNano(), int64(in.s.Unit), int64(in.s.SLOUnits), int64(in.s.MaxPreemptions))
 	if in.bounded && in.stopCap != in.s.MaxPreemptions {
-		number(h, int64(in.stopCap))
+		h.number(int64(in.stopCap))
 	}
 	for _, q := range in.quotas {
-		text(h, q.Account)
-		number(h, int64(q.Room))
+		h.text(q.Account)
+		h.number(int64(q.Room))
 	}
-	for i, n := range in.s.Nodes {
-		text(h, n.Name)
-		number(h, int64(in.nodes[i].gpus), int64(in.nodes[i].cpus), in.nodes[i].mem)
+	for i := range in.s.Nodes {
+		h.text(in.s.Nodes[i].Name)
+		h.number(int64(in.nodes[i].gpus), int64(in.nodes[i].cpus), in.nodes[i].mem)
 	}
 	for ji := range in.jobs {
-		j, e := &in.jobs[ji], p.Entries[ji]
-		number(h, int64(j.Run.Job), int64(j.Run.Restart), int64(math.Float64bits(j.n)), int64(math.Float64bits(j.ov)), e.LeaseUntil.UnixNano(),
+		j, e := &in.jobs[ji], &p.Entries[ji]
+		h.number(int64(j.Run.Job), int64(j.Run.Restart), int64(math.Float64bits(j.n)), int64(math.Float64bits(j.ov)), e.LeaseUntil.UnixNano(),
 			int64(e.Rank), int64(e.Tier))
-		text(h, string(j.Class)+"/"+string(j.State)+"/"+string(e.Decision)+"/"+j.Current.String()+"/"+e.Placement.String())
+		h.text(string(j.Class) + "/" + string(j.State) + "/" + string(e.Decision) + "/" + j.Current.String() + "/" + e.Placement.String())
 	}
-	return hex.EncodeToString(h.Sum(nil)[:8])
+	sum := sha256.Sum256(h.b)
+	return hex.EncodeToString(sum[:8])
 }
 
-func number(h hash.Hash, vs ...int64) {
-	var b [8]byte
+// digest is what an id is the hash of.
+type digest struct{ b []byte }
+
+func (h *digest) number(vs ...int64) {
 	for _, v := range vs {
-		binary.LittleEndian.PutUint64(b[:], uint64(v))
-		h.Write(b[:])
+		h.b = binary.LittleEndian.AppendUint64(h.b, uint64(v))
 	}
 }
 
-func text(h hash.Hash, s string) {
-	number(h, int64(len(s)))
-	h.Write([]byte(s))
+func (h *digest) text(s string) {
+	h.number(int64(len(s)))
+	h.b = append(h.b, s...)
 }

@@ -10,14 +10,19 @@ import (
 // are free now to a foreign job that fits them. Such a foreign job is let through, and a start that counted on the same GPUs is
 // taken back, so that nobody is stopped for GPUs that another job gets.
 func (r *packed) yieldToForeign(in *instance) {
-	foreign := in.order(func(j *job) [2]float64 { return [2]float64{float64(j.Submitted.Unix()), 0} })
-	foreign = slices.DeleteFunc(foreign, func(ji int) bool {
+	waits := func(ji int) bool {
 		j := &in.jobs[ji]
-		return !j.Foreign || j.idle != "" || j.State != planner.Waiting || j.cols[r.choice[ji]].kind != wait
-	})
-	if len(foreign) == 0 {
+		return j.Foreign && j.idle == "" && j.State == planner.Waiting && j.cols[r.choice[ji]].kind == wait
+	}
+	some := false
+	for ji := range in.jobs {
+		some = some || waits(ji)
+	}
+	if !some {
 		return
 	}
+	foreign := in.order(func(j *job) [2]float64 { return [2]float64{float64(j.Submitted.Unix()), 0} })
+	foreign = slices.DeleteFunc(foreign, func(ji int) bool { return !waits(ji) })
 	now := newFloor(in)
 	for ji := range in.jobs {
 		if j := &in.jobs[ji]; j.State == planner.Running || j.State == planner.Leaving {

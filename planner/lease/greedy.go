@@ -16,16 +16,25 @@ type place struct {
 
 // order sorts jobs for a greedy candidate: less goes first, ties by Run.
 func (in *instance) order(key func(*job) [2]float64) []int {
+	return in.orderBy(func(ji int) [2]float64 { return key(&in.jobs[ji]) })
+}
+
+// orderBy is order for keys that go by the job's index.
+func (in *instance) orderBy(key func(ji int) [2]float64) []int {
 	places := make([]place, len(in.jobs))
 	for i := range in.jobs {
-		places[i] = place{key(&in.jobs[i]), i}
+		places[i] = place{key(i), i}
 	}
 	slices.SortFunc(places, func(a, b place) int {
-		switch {
-		case a.key[0] != b.key[0]:
-			return cmp.Compare(a.key[0], b.key[0])
-		case a.key[1] != b.key[1]:
-			return cmp.Compare(a.key[1], b.key[1])
+		for k := range a.key {
+			switch x, y := a.key[k], b.key[k]; {
+			case x < y:
+				return -1
+			case x > y:
+				return 1
+			case x != y: // one of them is no number
+				return cmp.Compare(x, y)
+			}
 		}
 		return a.job - b.job
 	})

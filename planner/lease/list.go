@@ -35,7 +35,7 @@ func PlayList(s planner.Snapshot, cfg Config, key func(j planner.Job, w Work, no
 			e = planner.Entry{Decision: planner.Keep, Placement: j.Current, LeaseUntil: j.LeaseUntil, Tier: -1}
 		}
 		f.seat(ji, e)
-		f.order = append(f.order, ji)
+		f.order = append(f.order, claim{rank: ji, ji: ji})
 	}
 	f.slot(in.s.Now)
 	for ji := range in.jobs {

@@ -22,12 +22,14 @@ type forecast struct {
 	since []time.Time // begin of the current stay
 	begun []time.Time
 	ended []time.Time
-	order []int
+	order []claim // who may still want GPUs, by rank; the key is that of the slot at hand
 	woken []bool  // nodes that were asleep and have been started on
 	full  []bool  // options (by what they need) that found no hole in this slot: nothing gets free within one
 	nodes [][]int // of place, -1 for one that is not in the snapshot
 	queue []claim // of the slot at hand
-	out   []planner.Lease
+	// classes is memory of sort: the queue by class.
+	classes [4][]claim
+	out     []planner.Lease
 	// key, when set, orders a slot instead of claim.
 	key func(ji int, now time.Time) float64
 }
@@ -37,7 +39,12 @@ func (in *instance) unroll(p *planner.Plan) {
 	for ji := range in.jobs {
 		p.Entries[ji].StartBy, p.Entries[ji].Finish = f.begun[ji], f.ended[ji]
 	}
-	slices.SortFunc(f.out, func(a, b planner.Lease) int { return cmp.Or(a.From.Compare(b.From), a.Run.Compare(b.Run)) })
+	slices.SortFunc(f.out, func(a, b planner.Lease) int {
+		if c := a.From.Compare(b.From); c != 0 {
+			return c
+		}
+		return a.Run.Compare(b.Run)
+	})
 	p.Leases = f.out
 }
 
@@ -74,12 +81,15 @@ func (in *instance) play(entries []planner.Entry, units int) *forecast {
 	for ji := range in.jobs {
 		f.seat(ji, entries[ji])
 	}
-	f.order = in.order(func(j *job) [2]float64 {
+	f.order = make([]claim, 0, len(in.jobs))
+	for rank, ji := range in.order(func(j *job) [2]float64 {
 		if j.counted {
 			return [2]float64{0, j.laxity()}
 		}
 		return [2]float64{1, -j.density()}
-	})
+	}) {
+		f.order = append(f.order, claim{rank: rank, ji: ji})
+	}
 	f.run(units)
 	return f
 }
@@ -214,32 +224,32 @@ func (f *forecast) slot(t time.Time) {
 	clear(f.full)
 	now := t.Sub(f.in.s.Now).Seconds() / f.in.unit
 	f.queue = f.queue[:0]
-	for rank, ji := range f.order {
+	still := f.order[:0]
+	for _, c := range f.order {
+		ji := c.ji
 		j := &f.in.jobs[ji]
 		seated := len(f.place[ji]) > 0
+		if !seated && (!f.ended[ji].IsZero() || len(j.opts) == 0 || j.idle != "" && j.idle != planner.ReasonLeaving) {
+			continue // need not or cannot run, in no later slot either
+		}
+		still = append(still, c)
 		switch {
 		case seated && (j.Foreign || !j.Preemptible || f.until[ji].After(t)):
 			continue // may not be moved
-		case !f.ended[ji].IsZero() || j.idle != "" && j.idle != planner.ReasonLeaving || len(j.opts) == 0 && !seated:
-			continue // need not or cannot run
-		}
-		c := claim{rank: rank, ji: ji}
-		if f.key != nil {
+		case !f.ended[ji].IsZero() || j.idle != "" && j.idle != planner.ReasonLeaving:
+			continue
+		case f.key != nil:
 			c.key = f.key(ji, t)
-		} else {
-			c.key = f.claim(ji, now, rank)
+		default:
+			c.key = f.claim(ji, now, c.rank)
 		}
 		f.queue = append(f.queue, c)
 		if seated {
 			f.book(ji, -1)
 		}
 	}
-	slices.SortFunc(f.queue, func(a, b claim) int {
-		if a.key != b.key {
-			return cmp.Compare(a.key, b.key)
-		}
-		return a.rank - b.rank
-	})
+	f.order = still
+	f.sort()
 	for _, c := range f.queue {
 		ji := c.ji
 		j := &f.in.jobs[ji]
@@ -256,13 +266,41 @@ func (f *forecast) slot(t time.Time) {
 	}
 }
 
+// sort puts the queue in order. Most of it is in order already, class by class, since the ranks of a class rise: only a class that is not is sorted.
+func (f *forecast) sort() {
+	for _, c := range f.queue {
+		k := 0
+		for k < len(f.classes)-1 && c.key >= float64(k+1)*classes {
+			k++
+		}
+		f.classes[k] = append(f.classes[k], c)
+	}
+	f.queue = f.queue[:0]
+	for k, part := range f.classes {
+		if !slices.IsSortedFunc(part, claim.compare) {
+			slices.SortFunc(part, claim.compare)
+		}
+		f.queue = append(f.queue, part...)
+		f.classes[k] = part[:0]
+	}
+}
+
+func (c claim) compare(o claim) int {
+	if c.key != o.key {
+		return cmp.Compare(c.key, o.key)
+	}
+	return c.rank - o.rank
+}
+
 // ample is the slack in units from which an SLO job lets running best-effort jobs go on.
 const ample = 8
+
+// classes lie so far apart in the keys of claims: further than any slack reaches.
+const classes = 1e7
 
 // claim orders jobs for a slot, less first: SLO jobs by slack, with a unit to the good of those that run; then who runs; then SLO jobs with
 // ample slack; then the others by rank. A tier that is lost claims nothing special.
 func (f *forecast) claim(ji int, now float64, rank int) float64 {
-	const classes = 1e7 // more than any slack
 	seated := len(f.place[ji]) > 0
 	slack := f.slack(ji, now)
 	switch {
