@@ -8,7 +8,9 @@ import (
 	"strconv"
 	"time"
 
+	"unisched/estimator"
 	"unisched/slurm"
+	"unisched/slurm/comment"
 )
 
 // Others may wait for the end of a job (--dependency). One that leaves as agreed ends nothing: Slurm puts it back, and they go on waiting. One that ends instead, killed by the
@@ -86,10 +88,28 @@ func (r *Record) owns(w waiter) bool {
 	return w.uid == r.UID || w.account != "" && w.account == r.Account
 }
 
+// proof is a kind of jobs of which one has come back as agreed.
+type proof struct {
+	key  estimator.Key
+	ckpt comment.Ckpt
+}
+
+// proofs are those of all jobs that are known or remembered.
+func (b *Bridge) proofs() map[proof]bool {
+	out := map[proof]bool{}
+	for _, list := range [][]*Record{b.known(), b.past} {
+		for _, r := range list {
+			if r.Returned && r.Key.Script != "" {
+				out[proof{r.Key, r.Wish.Ckpt}] = true
+			}
+		}
+	}
+	return out
+}
+
 // proven reports whether the job, or an earlier one of the same script, has come back as agreed.
-func (b *Bridge) proven(rec *Record) bool {
-	same := func(r *Record) bool { return r.Returned && r.Key == rec.Key && r.Wish.Ckpt == rec.Wish.Ckpt }
-	return rec.Returned || rec.Key.Script != "" && (slices.ContainsFunc(b.known(), same) || slices.ContainsFunc(b.past, same))
+func (r *Record) proven(proofs map[proof]bool) bool {
+	return r.Returned || proofs[proof{r.Key, r.Wish.Ckpt}]
 }
 
 // sparedShare is the part of a partition's GPUs that may be spared for what others let wait: one in so many, and one job in any case.
@@ -103,9 +123,16 @@ func (b *Bridge) spare(now time.Time) {
 		return
 	}
 	var list []*Record
+	var proofs map[proof]bool
 	for _, rec := range b.known() {
 		waiters := b.waiters(rec)
-		if len(waiters) == 0 || !rec.Phase.Ours() || rec.Wish.Ckpt.None || b.proven(rec) {
+		if len(waiters) == 0 || !rec.Phase.Ours() || rec.Wish.Ckpt.None {
+			continue
+		}
+		if proofs == nil {
+			proofs = b.proofs()
+		}
+		if rec.proven(proofs) {
 			continue
 		}
 		if !slices.ContainsFunc(rec.Events, func(e Event) bool { return e.What == "awaited" }) {
@@ -157,7 +184,7 @@ func (b *Bridge) risksOthers(rec *Record) string {
 // profileRisks says that somebody, its user or another, waits for the end of a job that is to be measured on fewer GPUs than it asked for: its failure there would be our doing.
 func (b *Bridge) profileRisks(rec *Record) string {
 	waiters := b.waiters(rec)
-	if len(waiters) == 0 || b.proven(rec) {
+	if len(waiters) == 0 || rec.proven(b.proofs()) {
 		return ""
 	}
 	return fmt.Sprintf("job %d waits for its end (--dependency)", waiters[0].job)

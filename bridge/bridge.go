@@ -183,6 +183,7 @@ func (b *Bridge) Step(ctx context.Context, now time.Time) error {
 	if b.last.IsZero() { // the last call of the process before may still be under way
 		for _, rec := range b.records {
 			rec.DoubtTill = now.Add(doubtFor)
+			rec.Run.Resent = rec.Run.Resent && rec.Run.Heard // written down before the call: it may not have been made
 		}
 	}
 	state, err := b.parts.Cluster.State(ctx, now)

@@ -103,3 +103,33 @@ func TestScenarioDemotionSurvivesRestart(t *testing.T) {
 		}
 	}
 }
+
+// A signal is lost, and the daemon dies as it sends it once more: it is sent again by the next one. A job that saves on its own account all the while is not taken for one that has heard it and
+// runs on (a night of chaos: it was requeued without having been asked, and lost what it had done since).
+func TestScenarioDiesWhileAskingAgain(t *testing.T) {
+	w := newWorld(t, site{nodes: 1, gpus: 4})
+	b := training(3 * 3600)
+	b.SaveEvery = 50
+	w.submit("it", slurmsim.Submission{GPUs: 4, Tasks: 4, Body: b, Comment: "unisched:ckpt=B:USR1,profile=skip,stop=iters:10800"})
+	w.until(15*time.Minute, "it trains", w.reached("it", 60))
+	asked := 0
+	w.wire.before = func(_ int, op string, _ slurm.JobID) error {
+		if op != "signal" {
+			return nil
+		}
+		switch asked++; asked {
+		case 1:
+			return slurmError(slurm.ErrUnknownOutcome, 0)
+		case 2:
+			panic(crash{})
+		}
+		return nil
+	}
+	w.urgent("strict", 600, 30*time.Minute)
+	w.until(time.Hour, "it has left", func() bool { return w.job("it").Restarts > 0 })
+	w.until(10*time.Hour, "all end", w.finished("it", "strict"))
+	if v := w.view("it"); asked != 3 || v.LostIters > 0 {
+		t.Errorf("asked %d times, %d iterations lost", asked, v.LostIters)
+	}
+	w.clean()
+}

@@ -29,8 +29,8 @@ var onCrashDisk = []edit{
 var mutants = []mutant{
 	{"fence: the job is read again before a write", []edit{
 		// A signal is still sent on a new look alone: it follows its hold in the same cycle.
-		{applyGo, "job, err := b.parts.Cluster.Job(ctx, rec.Job)\n",
-			"job, err := b.parts.Cluster.Job(ctx, rec.Job)\n\tif shown, ok := c.job(rec); ok && a.Name() != \"signal\" {\n\t\tjob = *shown\n\t}\n"},
+		{applyGo, "job := &read\n",
+			"job := &read\n\tif shown, ok := c.job(rec); ok && a.Name() != \"signal\" {\n\t\tjob = shown\n\t}\n"},
 	}, ""},
 	{"fence: the run is compared", []edit{
 		{applyGo, "if !rec.sameRun(job) {", "if false {"},
@@ -52,7 +52,7 @@ var mutants = []mutant{
 		{journalGo, "if err := syncDir(j.dir); err != nil {\n\t\tf.Close()", "if err := error(nil); err != nil {\n\t\tf.Close()"},
 	}, "move"},
 	{"a torn tail is cut off", []edit{
-		{journalGo, "if err := f.Truncate(good); err != nil {", "if err := error(nil); err != nil {"},
+		{journalGo, "if err := f.Truncate(c.good); err != nil {", "if err := error(nil); err != nil {"},
 	}, ""},
 	{"one owner: the journal's lock", []edit{
 		{journalGo, "syscall.LOCK_EX|syscall.LOCK_NB", "syscall.LOCK_SH|syscall.LOCK_NB"},

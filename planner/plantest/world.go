@@ -66,7 +66,7 @@ func (w *World) Round(plan func(planner.Snapshot) planner.Plan) (planner.Plan, e
 				w.Finished[j.Run.Job] = w.Now.Add(w.Unit - time.Duration((run-need)*float64(time.Second)))
 				continue
 			}
-			j.Estimate.Iterations = planner.Exactly(j.Estimate.Iterations.Mid - max(0, run)*v.Mid)
+			j.Estimate.Iterations = planner.Exactly(j.Estimate.Iterations.Mid - run*v.Mid) // a resume may last for longer than a unit
 			j.WaitingSince = w.Now.Add(w.Unit)
 		}
 		left = append(left, j)

@@ -3,115 +3,108 @@ package policy
 import (
 	"context"
 	"math"
-	"slices"
 	"time"
 
 	"unisched/planner"
 )
 
-// chronus is CHRONUS (Gao et al., SoCC 2021) as its artifact behaves. Time is cut into leases of 20 minutes. A deadline job is accepted
-// when the leases that it needs by its own pessimistic estimate can be packed, together with those of all jobs accepted before, ahead of its deadline;
-// otherwise a later deadline that fits is looked for, and failing that it is demoted to best effort. At each lease boundary a program over the
-// deadline jobs assigns leases; capacity is counted with 3 GPUs rounded up to 4 and 5..7 to 8. Everybody else runs in the leftover by smallest
-// remaining service in leases of one unit. All placements are on the fewest nodes.
+// chronus is CHRONUS (Gao et al., SoCC 2021) as its artifact behaves, oddities included, since its published figures come from them. Time is cut into
+// leases of 20 minutes. At the beginning of a lease a program over the jobs accepted before assigns leases ahead of their deadlines; everybody else runs in
+// the leftover, by smallest remaining service. In ticks of five minutes whoever has come is accepted or turned down (see admit), and what is free is given
+// away. Whoever runs in the leftover starts anew at each lease; whoever gets a lease and ran before runs on. Capacity is counted with 3 GPUs rounded up to
+// 4 and 5..7 to 8. All placements are on the fewest nodes.
 //
-// What it remembers is explicit: which deadlines it promised, and which leases it assigned last.
+// What it remembers is explicit: what it knows of each job, and whom it told to run at the last tick.
 type chronus struct {
 	o     Options
 	round round
-	// promised are the deadlines of accepted jobs; the zero time marks a job that was demoted. Lookup only.
-	promised map[planner.JobID]time.Time
-	// whole are the estimates of deadline jobs in seconds, as they came. Lookup only.
-	whole map[planner.JobID]float64
-	from  time.Time // of the first lease that claims are counted in
-	// origin is the beginning of the lease that leases were last assigned for, leases the beginnings of those assigned. Lookup only.
-	origin time.Time
-	leases map[planner.JobID][]time.Time
+	known map[planner.JobID]*standing // lookup only
 
-	again  map[planner.JobID]bool // jobs that began anew at the last boundary; lookup only
-	length time.Duration          // of a lease, a multiple of the unit
-	claims []claim
-	free   []int // GPUs by lease, from origin
-	left   []int // the same, while claims are packed
-	taken  []int
+	length time.Duration // of a lease, a multiple of the unit
+	origin time.Time     // the beginning of this lease
+	ticked time.Time     // the last tick
+	batch  time.Time     // the beginning of the five minutes whose jobs are judged together
+	stay   []ask         // those of them that were turned down and have a place in the packing; their job and st are of older rounds
+	full   bool          // somebody was turned down who has none
+	total  int           // GPUs
+	free   []int         // GPUs by lease
+	left   []int         // the same, while asks are packed
 }
 
-// claim is a deadline job that asks for leases.
-type claim struct {
-	job      *job
-	need     int // leases
-	last     int // leases that begin and end before the deadline
-	gpus     int // rounded
-	value    float64
-	accepted bool
-	shaky    bool  // accepted, but its leases cannot all be packed any more
-	given    []int // leases assigned, rising
+// standing is what CHRONUS remembers of a job. Times are seconds.
+type standing struct {
+	whole float64 // how long the job was thought to run when it came
+	verdict
+	// due is the deadline that says whether the job is late: the last one, in whole leases, of an accepted job, the first one of another.
+	due time.Time
+	// out says that a job takes part in the program no more, over that it ran for longer than its estimate, boosted that it is to end in this lease.
+	out, over, boosted bool
+	// need is how many leases it is still to be given, leases the beginnings of those that it was promised, rising, this one included.
+	need   int
+	leases []time.Time
+	called bool // told to run at the last tick
 }
 
-// slack orders claims: the fewest spare leases first.
-func (c *claim) slack() int { return c.last - c.need }
+// verdict is how a job stands with the admission.
+type verdict int
 
-// chronusHorizon bounds the leases looked at: four days of 20 minutes.
+const (
+	unasked verdict = iota // best effort, not measured yet, or not seen by a tick
+	accepted
+	refused
+)
+
+// chronusHorizon bounds the leases looked at: two weeks of 20 minutes.
 const chronusHorizon = 1008
 
-func newChronus(o Options) Policy {
-	return &chronus{o: o, promised: map[planner.JobID]time.Time{}, whole: map[planner.JobID]float64{}, again: map[planner.JobID]bool{}, leases: map[planner.JobID][]time.Time{}}
-}
-
-func newChronusSticky(o Options) Policy {
-	o.ChronusSticky = true
-	return newChronus(o)
-}
+func newChronus(o Options) Policy { return &chronus{o: o, known: map[planner.JobID]*standing{}} }
 
 func (p *chronus) Plan(ctx context.Context, s planner.Snapshot) planner.Plan {
 	r := &p.round
 	r.open(s, p.o, false)
 	r.consolidate()
-	p.length = p.o.ChronusLease
-	if s.Unit > 0 {
-		p.length = time.Duration(unitsOf(p.o.ChronusLease, s.Unit)) * s.Unit
-	}
-	origin := s.Now.Add(time.Duration(planner.LeaseEpsilon * float64(s.Unit))).Truncate(p.length)
-	p.forget()
-	stats := planner.SolverStats{Status: "skipped"}
+	p.length = r.leaseLength()
+	origin := r.leaseOrigin(p.length)
 	boundary := !origin.Equal(p.origin)
-	switch {
-	case boundary:
-		p.origin, p.from = origin, origin
-		p.read()
-		p.admit()
-		stats = p.assign(ctx)
-	case !p.o.ChronusSticky: // whoever comes in between may have leases from the next boundary on
-		p.from = origin.Add(p.length)
-		p.read()
-		p.admit()
-	}
-	if !boundary && p.o.ChronusTick > 0 && s.Now.Sub(s.Now.Truncate(p.o.ChronusTick)) > s.Unit/20 {
-		p.rest()
-	}
-	p.rank(boundary)
-	r.settle(inPlace)
-	if boundary && !p.o.ChronusSticky {
-		clear(p.again)
-		r.restart()
-		for i := range r.jobs {
-			if j := &r.jobs[i]; j.decided == planner.Move {
-				p.again[j.Run.Job] = true
-			}
+	p.origin = origin
+	p.count()
+	stats := planner.SolverStats{Status: "skipped"}
+	tick := p.tick(boundary)
+	if tick {
+		p.meet()
+		p.look(boundary)
+		if boundary {
+			stats = p.assign(ctx)
 		}
+		p.admit()
+		p.boost(boundary)
+		p.rank(boundary)
+	} else {
+		p.rest()
+		p.rankFill()
 	}
+	r.settle(inPlace)
+	if boundary {
+		r.restart(func(j *job) bool { return p.holds(j) })
+		p.charge()
+	}
+	p.call(tick)
 	plan := r.plan("chronus")
 	plan.Solver = stats
 	return plan
 }
 
-// rest lets nobody begin in this round but those who were to begin at the boundary and have not yet.
-func (p *chronus) rest() {
-	for i := range p.round.jobs {
-		if j := &p.round.jobs[i]; !j.running() && j.idle == "" && !p.again[j.Run.Job] && !p.now(j) && !j.Foreign {
-			j.idle = planner.ReasonOutbid
-		}
+// leaseLength is the length of a lease of CHRONUS.
+func (r *round) leaseLength() time.Duration {
+	if r.s.Unit > 0 {
+		return time.Duration(unitsOf(r.o.ChronusLease, r.s.Unit)) * r.s.Unit
 	}
+	return r.o.ChronusLease
+}
+
+// leaseOrigin is when the lease of now began. A round may come a little early.
+func (r *round) leaseOrigin(length time.Duration) time.Time {
+	return r.s.Now.Add(time.Duration(planner.LeaseEpsilon * float64(r.s.Unit))).Truncate(length)
 }
 
 // consolidate leaves every job only the shapes on the fewest nodes.
@@ -123,17 +116,6 @@ func (r *round) consolidate() {
 				j.want = j.want[:k]
 				break
 			}
-		}
-	}
-}
-
-// forget drops what was promised to jobs that are gone.
-func (p *chronus) forget() {
-	for id := range p.promised {
-		if !p.round.knows(id) {
-			delete(p.promised, id)
-			delete(p.leases, id)
-			delete(p.whole, id)
 		}
 	}
 }
@@ -158,140 +140,130 @@ func rounded(g int) int {
 	return g
 }
 
-// read lists the deadline jobs with what they need by the estimate of CHRONUS, and the GPUs of every lease.
-func (p *chronus) read() {
-	r := &p.round
-	p.claims = p.claims[:0]
-	horizon := 1
-	for i := range r.jobs {
-		j := &r.jobs[i]
-		if !j.Class.SLO() || j.Foreign || j.Unmeasured || j.idle != "" && j.idle != planner.ReasonLeaving {
-			continue
-		}
-		need := p.estimate(j)
-		least := 1
-		if j.running() && p.from.After(r.s.Now) { // until then it runs
-			need, least = max(0, need-p.from.Sub(r.s.Now).Seconds()), 0
-		}
-		c := claim{job: j, need: max(least, int(math.Ceil(min(need/p.length.Seconds(), chronusHorizon+1)))), gpus: rounded(j.gpus())}
-		p.claims = append(p.claims, c)
-	}
-	for k := range p.claims {
-		c := &p.claims[k]
-		for _, t := range c.job.Tiers {
-			horizon = max(horizon, p.usable(t.At))
-		}
-	}
-	p.free = append(p.free[:0], make([]int, horizon)...)
-	total := 0
-	for _, n := range r.s.Nodes[:len(r.s.Nodes)-r.floor.profile] {
-		if n.Usable {
-			total += n.FreeGPUs()
-		}
-	}
-	for t := range p.free {
-		p.free[t] = total
-	}
-	for i := range r.jobs { // whoever cannot be stopped keeps his GPUs; in mid-lease at a boundary is nobody of ours
-		if j := &r.jobs[i]; j.running() && j.pin == planner.ReasonNoPreempt && !j.Class.SLO() {
-			for t := 0; t < len(p.free) && float64(t)*p.length.Seconds() < j.left; t++ {
-				p.free[t] -= rounded(j.held)
-			}
-		}
-	}
-}
-
-// estimate is the time in seconds that the job still holds GPUs by the estimate of CHRONUS: what the whole job was thought to take when it came, with a resume
-// for each lease, less what it has run.
-func (p *chronus) estimate(j *job) float64 {
-	if p.o.ChronusSticky { // of what is left now
-		if p.o.ChronusEstimates {
-			return j.left
-		}
-		return p.round.chronusEstimate(j, j.left)
-	}
-	whole, known := p.whole[j.Run.Job]
-	left := j.workTime(j.gpus())
-	if !known {
-		whole = p.round.chronusEstimate(j, left) + j.ran()
-		p.whole[j.Run.Job] = whole
-	}
-	return max(whole-j.ran(), left)
-}
-
 // ran is how long the job has held as many GPUs as it wants, in seconds.
 func (j *job) ran() float64 { return positive(j.Attained) / float64(max(1, j.gpus())) }
 
-// usable is the number of leases that end by a deadline.
-func (p *chronus) usable(at time.Time) int {
-	if !at.After(p.from) {
-		return 0
+// tick reports whether this is the first round of a tick, or one just after, which may be the first to see what came with it.
+func (p *chronus) tick(boundary bool) bool {
+	if p.o.ChronusTick <= 0 {
+		return true
 	}
-	return int(min(at.Sub(p.from)/p.length, chronusHorizon))
+	now := p.round.s.Now
+	at := now.Truncate(p.o.ChronusTick)
+	if !boundary && at.Equal(p.ticked) && now.Sub(at) > p.round.s.Unit/20 {
+		return false
+	}
+	p.ticked = at
+	return true
 }
 
-// admit accepts jobs by submission. A promise that became impossible is judged anew with the later deadlines.
-func (p *chronus) admit() {
-	for k := range p.claims {
-		c := &p.claims[k]
-		if at, ok := p.promised[c.job.Run.Job]; ok && !at.IsZero() {
-			p.aim(c, at)
-			c.accepted = c.need <= c.last
-		} else if ok { // demoted: may still get leases, for the first deadline that it can meet
-			for _, t := range c.job.Tiers {
-				if p.aim(c, t.At); t.Value > 0 && c.need <= c.last {
-					break
-				}
-			}
+// count finds the GPUs of all leases, and forgets jobs that are gone.
+func (p *chronus) count() {
+	r := &p.round
+	for id := range p.known {
+		if !r.knows(id) {
+			delete(p.known, id)
 		}
 	}
-	p.sortClaims()
-	var waiting []int
-	for k := range p.claims {
-		c := &p.claims[k]
-		if at, ok := p.promised[c.job.Run.Job]; !c.accepted && (!ok || !at.IsZero()) {
-			waiting = append(waiting, k)
-		}
-	}
-	slices.SortStableFunc(waiting, func(a, b int) int { return p.claims[a].job.Submitted.Compare(p.claims[b].job.Submitted) })
-	left, _ := p.packed(nil)
-	for _, k := range waiting {
-		c := &p.claims[k]
-		p.promised[c.job.Run.Job] = time.Time{}
-		for n, t := range c.job.Tiers {
-			if t.Value <= 0 || !p.o.ChronusSticky && n+1 < len(c.job.Tiers) && c.job.Tiers[n+1].Value > 0 {
-				continue // its last deadline is promised, and the program looks for a better one
-			}
-			p.aim(c, t.At)
-			c.value = t.Value
-			if c.need > c.last {
-				continue
-			}
-			if !fits(left, c) { // the others' latest leases leave no room: perhaps in another order
-				if _, ok := p.packed(c); !ok {
-					left, _ = p.packed(nil)
-					continue
-				}
-			}
-			c.accepted = true
-			p.promised[c.job.Run.Job] = t.At
-			left, _ = p.packed(nil)
-			break
-		}
-	}
-	p.sortClaims()
-}
-
-func (p *chronus) aim(c *claim, at time.Time) {
-	c.last, c.value = p.usable(at), 100
-	for _, t := range c.job.Tiers {
-		if t.At.Equal(at) {
-			c.value = t.Value
+	p.total = 0
+	for _, n := range r.s.Nodes[:len(r.s.Nodes)-r.floor.profile] {
+		if n.Usable {
+			p.total += n.FreeGPUs()
 		}
 	}
 }
 
-// sortClaims orders by slack, need, GPUs.
-func (p *chronus) sortClaims() {
-	slices.SortStableFunc(p.claims, func(a, b claim) int { return compareClaims(&a, &b) })
+// meet begins to remember the jobs that have come.
+func (p *chronus) meet() {
+	for i := range p.round.jobs {
+		j := &p.round.jobs[i]
+		if j.Foreign || j.Profiles() || j.Unmeasured || p.known[j.Run.Job] != nil {
+			continue
+		}
+		p.known[j.Run.Job] = &standing{whole: j.workTime(j.gpus()) + j.ran()}
+	}
+}
+
+// of is what is known of a job: nil when it was not seen by a tick, or is not measured.
+func (p *chronus) of(j *job) *standing { return p.known[j.Run.Job] }
+
+// look takes note of what the jobs have run since.
+func (p *chronus) look(boundary bool) {
+	for i := range p.round.jobs {
+		j := &p.round.jobs[i]
+		st := p.of(j)
+		if st == nil {
+			continue
+		}
+		if boundary {
+			st.boosted = false
+		}
+		left := p.estimate(j, st)
+		if holding := st.holds(p.origin) && !boundary; !st.over && left <= 0 && !holding {
+			st.over, st.out, st.leases = true, true, nil
+			if j.Class.SLO() {
+				st.verdict = refused
+			}
+		}
+		if st.verdict == accepted && !st.out {
+			st.need = min(st.need, p.leasesIn(left))
+			st.trim(p.origin, boundary)
+		}
+	}
+}
+
+// estimate is the time in seconds that the job is still thought to hold GPUs: the first estimate, in whole minutes (one at least), less what it has
+// run.
+func (p *chronus) estimate(j *job, st *standing) float64 {
+	return max(1, math.Floor(p.round.chronusEstimate(j, st.whole)/60+1e-6))*60 - j.ran()
+}
+
+// leasesIn is how many leases a time in seconds takes. A lease may turn out a little short.
+func (p *chronus) leasesIn(s float64) int {
+	const slack = 1e-6
+	return int(math.Ceil(min(max(0, s/p.length.Seconds()-slack), chronusHorizon+1)))
+}
+
+// trim forgets leases that are over, and the first of those to come that are not needed any more.
+func (st *standing) trim(origin time.Time, boundary bool) {
+	for len(st.leases) > 0 && st.leases[0].Before(origin) {
+		st.leases = st.leases[1:]
+	}
+	have := 0
+	if !boundary && len(st.leases) > 0 && st.leases[0].Equal(origin) {
+		have = 1 // it is counted as given already
+	}
+	for len(st.leases)-have > st.need {
+		copy(st.leases[have:], st.leases[have+1:])
+		st.leases = st.leases[:len(st.leases)-1]
+	}
+}
+
+// holds reports whether this lease is one of the job's.
+func (st *standing) holds(origin time.Time) bool {
+	return st != nil && len(st.leases) > 0 && st.leases[0].Equal(origin)
+}
+
+func (p *chronus) holds(j *job) bool { return p.of(j).holds(p.origin) }
+
+// charge takes the lease that begins now off what its holders still need. Whoever could not begin has none.
+func (p *chronus) charge() {
+	for i := range p.round.jobs {
+		j := &p.round.jobs[i]
+		st := p.of(j)
+		if !st.holds(p.origin) {
+			continue
+		}
+		switch j.decided {
+		case planner.Keep, planner.Start, planner.Move:
+			st.need = max(0, st.need-1)
+		default:
+			st.leases = st.leases[1:]
+		}
+	}
+}
+
+// late reports whether the job, run without interruption, would miss the deadline that counts.
+func (p *chronus) late(j *job, st *standing) bool {
+	return st.verdict != unasked && j.Class.SLO() && st.due.Sub(p.round.s.Now).Seconds() < st.whole-j.ran()
 }

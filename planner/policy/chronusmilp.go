@@ -5,203 +5,109 @@ import (
 	"context"
 	"math"
 	"slices"
-	"time"
 
 	"unisched/planner"
 	"unisched/planner/milp"
 )
 
-// chronusRows bounds the jobs of the program. A larger one is not tried, as in the artifact, unless Options.ChronusPrune leaves out jobs.
+// chronusRows bounds the rows of the program, one for each deadline of each job. Beyond them jobs keep the leases that they have.
 const chronusRows = 400
 
-func compareClaims(a, b *claim) int {
-	return cmp.Or(cmp.Compare(a.slack(), b.slack()), cmp.Compare(a.need, b.need), cmp.Compare(a.gpus, b.gpus), a.job.Run.Compare(b.job.Run))
-}
-
-// packed packs all accepted claims and one more, in order, each into the latest leases that have room. It returns what is left of every lease and
-// whether all found theirs. A claim that does not, since estimates grew, is marked as shaky and books nothing; with more, shaky claims are left out.
-func (p *chronus) packed(more *claim) ([]int, bool) {
-	p.left = append(p.left[:0], p.free...)
-	all, placed := true, more == nil
-	for k := range p.claims {
-		c := &p.claims[k]
-		if !placed && compareClaims(more, c) < 0 {
-			placed = true
-			all = all && p.latest(more)
-		}
-		switch {
-		case !c.accepted || more != nil && c.shaky:
-		case more == nil:
-			c.shaky = !p.latest(c)
-		default:
-			all = all && p.latest(c)
-		}
-		if !all {
-			return p.left, false
-		}
-	}
-	if !placed {
-		all = all && p.latest(more)
-	}
-	return p.left, all
-}
-
-// latest books a claim in the latest leases that have room, all that it needs or none.
-func (p *chronus) latest(c *claim) bool {
-	n, t := c.need, min(c.last, len(p.left))
-	for ; t > 0 && n > 0; t-- {
-		if p.left[t-1] >= c.gpus {
-			p.left[t-1] -= c.gpus
-			p.taken = append(p.taken, t-1)
-			n--
-		}
-	}
-	if n > 0 {
-		for _, u := range p.taken {
-			p.left[u] += c.gpus
-		}
-	}
-	p.taken = p.taken[:0]
-	return n == 0
-}
-
-// fits reports whether a claim finds its leases in what others left.
-func fits(left []int, c *claim) bool {
-	n := c.need
-	for t := 0; t < min(c.last, len(left)) && n > 0; t++ {
-		if left[t] >= c.gpus {
-			n--
-		}
-	}
-	return n == 0
-}
-
-// assign gives leases to the accepted jobs and to those that the program finds room for: the solver's answer, or else the leases of the last
-// assignment and, for whoever has none, a greedy packing.
+// assign gives the accepted jobs their leases, from the one that begins now on.
 func (p *chronus) assign(ctx context.Context) planner.SolverStats {
-	demoted := false
-	for k := range p.claims {
-		c := &p.claims[k]
-		demoted = demoted || !c.accepted && (p.o.ChronusSticky && c.need <= c.last || !p.o.ChronusSticky && p.alive(c.job))
-	}
+	in := p.asks(p.origin, true)
+	p.capacity(p.origin, horizon(in))
 	stats := planner.SolverStats{Status: "skipped"}
-	in := p.wanted()
-	if !p.o.ChronusSticky || p.o.ChronusPrune {
-		in = p.within(in)
-	}
-	done := false
-	if p.o.Solve != nil && p.rows(in) <= chronusRows {
-		m, cols := p.program(in, demoted)
+	open, kept := p.within(in)
+	done := len(open) == 0
+	if !done && p.o.Solve != nil {
+		m, cols := p.program(open)
 		stats.Rows, stats.Cols = m.Rows(), m.Cols()
-		if m.Cols() > 0 {
-			sol, err := p.o.Solve(ctx, m, p.o.Limits)
-			stats.Status, stats.Solve = statusOf(sol, err), sol.Wall
-			if err != nil {
-				stats.Error = err.Error()
-			} else if sol.X != nil {
-				done = true
-				stats.Bound, stats.Gap = sol.Bound, sol.Gap()
-				for c, x := range cols {
-					if sol.X[c] > 0.5 && x.gpus >= 0 {
-						p.claims[x.job].given = append(p.claims[x.job].given, x.gpus)
-					}
+		sol, err := p.o.Solve(ctx, m, p.o.Limits)
+		stats.Status, stats.Solve = statusOf(sol, err), sol.Wall
+		if err != nil {
+			stats.Error = err.Error()
+		} else if sol.X != nil {
+			done = true
+			stats.Bound, stats.Gap = sol.Bound, sol.Gap()
+			for c, x := range cols {
+				if sol.X[c] > 0.5 && x.gpus >= 0 {
+					open[x.job].given = append(open[x.job].given, x.gpus)
 				}
 			}
 		}
 	}
-	if done && !p.o.ChronusSticky && slices.ContainsFunc(in, func(k int) bool { return len(p.claims[k].given) < p.claims[k].need }) {
-		done = false // a promise would be broken
-		for _, k := range in {
-			p.claims[k].given = p.claims[k].given[:0]
-		}
-	}
 	if !done {
-		p.fallBack(in, stats.Status == "failed", demoted)
+		p.pack(open)
 	}
-	clear(p.leases)
-	for k := range p.claims {
-		c := &p.claims[k]
-		var at []time.Time
-		for _, t := range c.given {
-			at = append(at, p.origin.Add(time.Duration(t)*p.length))
+	for _, a := range append(open, kept...) {
+		if len(a.given) == 0 {
+			a.st.verdict, a.st.out, a.st.leases = refused, true, nil
+			continue
 		}
-		if len(at) > 0 {
-			p.leases[c.job.Run.Job] = at
+		slices.Sort(a.given)
+		a.st.leases = nil
+		for _, t := range a.given {
+			a.st.leases = append(a.st.leases, p.promise(p.origin, t))
 		}
 	}
 	return stats
 }
 
-// program is CHRONUS's: maximise the value of the jobs that get all the leases they need, and besides that use many GPUs in the first lease, or few while
-// some job could not be accepted, so that there is room for it. Columns are told as (claim, lease), lease -1 for "gets them all".
-func (p *chronus) program(in []int, demoted bool) (*milp.Model, []step) {
+// crowded reports whether somebody who was turned down could still be in time: then the program leaves the first lease as empty as it can.
+func (p *chronus) crowded() bool {
+	return slices.ContainsFunc(p.round.jobs, func(j job) bool {
+		st := p.of(&j)
+		return st != nil && st.verdict == refused && !p.late(&j, st)
+	})
+}
+
+// program maximises the value of the deadlines met, every job meeting one, and besides that uses many GPUs in the first lease, or few. Columns are told as
+// (ask, lease), lease -1 for "meets this deadline".
+func (p *chronus) program(in []ask) (*milp.Model, []step) {
 	m, cols := &milp.Model{}, []step(nil)
-	idx := make([][]int32, len(p.free))
-	val := make([][]float64, len(p.free))
+	idx, val := make([][]int32, len(p.free)), make([][]float64, len(p.free))
 	sign := 1.0
-	if demoted {
+	if p.crowded() {
 		sign = -1
 	}
-	for _, k := range in {
-		c := &p.claims[k]
-		tiers := p.tiers(c)
-		var met []int32 // by deadline
-		var row []int32
-		var coef []float64
-		for _, t := range tiers {
-			met = append(met, int32(m.AddCol(t.value, 0, 1, true)))
-			row, coef = append(row, met[len(met)-1]), append(coef, -float64(c.need))
+	for k := range in {
+		a := &in[k]
+		var met, lease []int32
+		for _, g := range a.goals {
+			hi := 1.0
+			if g.last < a.need {
+				hi = 0
+			}
+			met = append(met, int32(m.AddCol((g.value-a.goals[0].value)/10, 0, hi, true)))
 			cols = append(cols, step{job: k, gpus: -1})
 		}
-		lease := make([]int32, min(c.last, len(p.free)))
-		for t := range lease {
+		for t := range max(0, min(a.goals[len(a.goals)-1].last, len(p.free))) {
 			obj := 0.0
 			if t == 0 && p.free[0] > 0 {
-				obj = sign * float64(c.gpus) / float64(p.free[0])
+				obj = sign * float64(a.gpus) / float64(p.free[0])
 			}
-			lease[t] = int32(m.AddCol(obj, 0, 1, true))
-			cols = append(cols, step{job: k, gpus: t})
-			row, coef = append(row, lease[t]), append(coef, 1)
-			idx[t], val[t] = append(idx[t], lease[t]), append(val[t], float64(c.gpus))
+			c := int32(m.AddCol(obj, 0, 1, true))
+			lease, cols = append(lease, c), append(cols, step{job: k, gpus: t})
+			idx[t], val[t] = append(idx[t], c), append(val[t], float64(a.gpus))
 		}
-		m.AddRow(0, 0, row, coef)
-		if len(tiers) > 1 {
-			m.AddRow(math.Inf(-1), 1, met, ones(len(met)))
-		}
-		for n, t := range tiers[:len(tiers)-1] { // leases after a deadline are for the later ones
-			row, coef = slices.Clone(met[n+1:]), coef[:0]
+		m.AddRow(1, 1, met, ones(len(met)))
+		for n := -1; n < len(a.goals)-1; n++ { // leases after a deadline are for the later ones; all leases are for one of them
+			lo, at := 0.0, 0
+			if n >= 0 {
+				lo, at = math.Inf(-1), min(max(0, a.goals[n].last), len(lease))
+			}
+			row, coef := slices.Clone(met[n+1:]), []float64(nil)
 			for range row {
-				coef = append(coef, -float64(c.need))
+				coef = append(coef, -float64(a.need))
 			}
-			row = append(row, lease[t.last:]...)
-			m.AddRow(math.Inf(-1), 0, row, append(coef, ones(len(lease)-t.last)...))
+			m.AddRow(lo, 0, append(row, lease[at:]...), append(coef, ones(len(lease)-at)...))
 		}
 	}
 	for t := range idx {
-		m.AddRow(math.Inf(-1), float64(p.free[t]), idx[t], val[t])
+		m.AddRow(math.Inf(-1), float64(max(0, p.free[t])), idx[t], val[t])
 	}
 	return m, cols
-}
-
-// goal is a deadline that a claim may be given leases for.
-type goal struct {
-	last  int
-	value float64
-}
-
-// tiers are the deadlines that a claim may be given leases for, the last one being the one it was accepted for.
-func (p *chronus) tiers(c *claim) []goal {
-	value := c.value
-	if !c.accepted {
-		value *= 0.99 // of two alike, the promise is kept
-	}
-	var out []goal
-	for _, t := range c.job.Tiers {
-		if last := p.usable(t.At); !p.o.ChronusSticky && last < c.last && last >= c.need && t.Value > 0 && (len(out) == 0 || last > out[len(out)-1].last) {
-			out = append(out, goal{last, t.Value})
-		}
-	}
-	return append(out, goal{c.last, value})
 }
 
 func ones(n int) []float64 {
@@ -212,206 +118,66 @@ func ones(n int) []float64 {
 	return out
 }
 
-// rows is the number of rows that claims take in the artifact's program: one for each deadline.
-func (p *chronus) rows(in []int) int {
-	n := 0
-	for _, k := range in {
-		n += len(p.tiers(&p.claims[k]))
+// within leaves no more asks than the program takes: the largest, then those with the most time, keep the leases that they have, and come second.
+func (p *chronus) within(in []ask) (solved, kept []ask) {
+	rows := 0
+	for k := range in {
+		rows += len(in[k].goals)
 	}
-	return n
+	if rows <= chronusRows {
+		return in, nil
+	}
+	end := func(a *ask) int { return a.goals[len(a.goals)-1].last }
+	slices.SortStableFunc(in, func(a, b ask) int { return cmp.Or(cmp.Compare(b.gpus, a.gpus), cmp.Compare(end(&b), end(&a))) })
+	for k := range in {
+		if a := in[k]; rows > chronusRows && p.keep(&a) {
+			kept = append(kept, a)
+			rows -= len(a.goals)
+		} else {
+			solved = append(solved, a)
+		}
+	}
+	return solved, kept
 }
 
-// wanted lists the claims that the program may give leases to.
-func (p *chronus) wanted() []int {
-	if p.o.ChronusSticky {
-		return p.byDensity()
-	}
-	var out []int
-	for k := range p.claims {
-		if c := &p.claims[k]; c.accepted && !c.shaky {
-			out = append(out, k)
+// keep gives a job the leases that it has, all that it needs or none.
+func (p *chronus) keep(a *ask) bool {
+	var given []int
+	for _, at := range a.st.leases {
+		if t := int(at.Sub(p.origin) / p.length); !at.Before(p.origin) && t < len(p.free) && p.free[t] >= a.gpus {
+			given = append(given, t)
 		}
 	}
-	return out
-}
-
-// within leaves no more claims than the program takes: the largest, then those with the most time, keep the leases that they have.
-func (p *chronus) within(in []int) []int {
-	rows := p.rows(in)
-	switch {
-	case rows <= chronusRows:
-		return in
-	case p.o.ChronusPrune:
-		return in[:chronusRows]
-	}
-	large := slices.Clone(in)
-	slices.SortStableFunc(large, func(a, b int) int {
-		x, y := &p.claims[a], &p.claims[b]
-		return cmp.Or(cmp.Compare(y.gpus, x.gpus), cmp.Compare(y.last, x.last))
-	})
-	out := map[int]bool{}
-	for _, k := range large {
-		if rows > chronusRows && p.keepLeases(&p.claims[k]) {
-			out[k] = true
-			rows -= len(p.tiers(&p.claims[k]))
-		}
-	}
-	return slices.DeleteFunc(in, func(k int) bool { return out[k] })
-}
-
-// keepLeases gives a claim those of its last leases that are still to come and that it needs, the latest ones; all that it needs or none.
-func (p *chronus) keepLeases(c *claim) bool {
-	at := p.leases[c.job.Run.Job]
-	for k := len(at) - 1; k >= 0 && len(c.given) < c.need; k-- {
-		t := int(at[k].Sub(p.origin) / p.length)
-		if !at[k].Before(p.origin) && t < min(c.last, len(p.free)) && p.free[t] >= c.gpus {
-			c.given = append(c.given, t)
-		}
-	}
-	return p.takeGiven(c)
-}
-
-// fallBack gives leases without the program.
-func (p *chronus) fallBack(in []int, failed, demoted bool) {
-	if p.o.ChronusSticky {
-		if failed {
-			p.cached()
-		}
-		p.pack(demoted)
-		return
-	}
-	lack := slices.DeleteFunc(slices.Clone(in), func(k int) bool { return p.keepLeases(&p.claims[k]) })
-	all := true
-	for _, k := range lack {
-		all = p.late(&p.claims[k]) && all
-	}
-	if all {
-		return
-	}
-	for k := range p.claims { // together they do not fit: as they were accepted, in order
-		c := &p.claims[k]
-		for _, t := range c.given {
-			p.free[t] += c.gpus
-		}
-		c.given = c.given[:0]
-	}
-	for k := range p.claims {
-		if c := &p.claims[k]; c.accepted && !c.shaky {
-			p.late(c)
-		}
-	}
-}
-
-// late gives a claim the latest leases that have room, all that it needs or none.
-func (p *chronus) late(c *claim) bool {
-	for t := min(c.last, len(p.free)) - 1; t >= 0 && len(c.given) < c.need; t-- {
-		if p.free[t] >= c.gpus {
-			c.given = append(c.given, t)
-		}
-	}
-	return p.takeGiven(c)
-}
-
-// cached takes over the leases of the last assignment that are still to come.
-func (p *chronus) cached() {
-	for k := range p.claims {
-		c := &p.claims[k]
-		for _, at := range p.leases[c.job.Run.Job] {
-			t := int(at.Sub(p.origin) / p.length)
-			if at.Before(p.origin) || t >= min(c.last, len(p.free)) || len(c.given) == c.need || p.free[t] < c.gpus {
-				continue
-			}
-			c.given = append(c.given, t)
-			p.free[t] -= c.gpus
-		}
-	}
-}
-
-// byDensity lists the claims that can be met, most value per GPU and lease first, as the program's count of values favours them.
-func (p *chronus) byDensity() []int {
-	var out []int
-	for k := range p.claims {
-		if c := &p.claims[k]; c.need <= c.last {
-			out = append(out, k)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b int) int {
-		x, y := &p.claims[a], &p.claims[b]
-		return cmp.Compare(float64(x.need*x.gpus)*y.value, float64(y.need*y.gpus)*x.value)
-	})
-	return out
-}
-
-// pack gives claims the leases that they lack, all or none, densest first: the latest while some job could not be accepted, else the earliest.
-func (p *chronus) pack(late bool) {
-	for _, k := range p.byDensity() {
-		c := &p.claims[k]
-		n, had := min(c.last, len(p.free)), len(c.given)
-		for step := 0; step < n && len(c.given) < c.need; step++ {
-			t := step
-			if late {
-				t = n - 1 - step
-			}
-			if p.free[t] >= c.gpus && !slices.Contains(c.given[:had], t) {
-				p.free[t] -= c.gpus
-				c.given = append(c.given, t)
-			}
-		}
-		if len(c.given) < c.need {
-			for _, t := range c.given[had:] {
-				p.free[t] += c.gpus
-			}
-			c.given = c.given[:had]
-		}
-		slices.Sort(c.given)
-	}
-}
-
-// now reports whether the job holds a lease of the assignment at this time.
-func (p *chronus) now(j *job) bool { return slices.ContainsFunc(p.leases[j.Run.Job], p.origin.Equal) }
-
-// rank puts the leases of now first, least slack in front; then the leftover by remaining service; then accepted jobs whose lease comes later,
-// which may have GPUs that nobody else wants; last those whose promise became impossible.
-func (p *chronus) rank(boundary bool) {
-	r := &p.round
-	end := p.origin.Add(p.length)
-	r.rank(func(j *job) [3]float64 {
-		at, known := p.promised[j.Run.Job]
-		switch {
-		case !boundary && !p.o.ChronusSticky && j.running():
-			return [3]float64{urgent}
-		case j.Profiles():
-			return [3]float64{first}
-		case j.Class.SLO() && p.now(j):
-			j.units = max(1, int((end.Sub(r.s.Now)+r.s.Unit/2)/max(r.s.Unit, 1)))
-			return [3]float64{urgent, j.slack()}
-		case j.Class.SLO() && known && !at.IsZero() && (p.o.ChronusSticky || p.alive(j)):
-			return [3]float64{last, j.slack()}
-		case j.Class.SLO() && !p.alive(j):
-			return [3]float64{last + 1, j.service()}
-		}
-		return [3]float64{normal, j.service()}
-	})
-}
-
-// alive reports whether the job has a deadline that can be met by its duration alone, without what the estimate of CHRONUS adds.
-func (p *chronus) alive(j *job) bool {
-	if p.o.ChronusSticky {
-		return j.alive()
-	}
-	left := j.workTime(j.gpus())
-	return slices.ContainsFunc(j.Tiers, func(t planner.Tier) bool { return t.Value > 0 && t.At.Sub(p.round.s.Now).Seconds() >= left })
-}
-
-// takeGiven takes the leases found for a claim, latest first, off what is free, if they are all that it needs; else it has none.
-func (p *chronus) takeGiven(c *claim) bool {
-	if len(c.given) < c.need {
-		c.given = c.given[:0]
+	if len(given) < a.need {
 		return false
 	}
-	slices.Reverse(c.given)
-	for _, t := range c.given {
-		p.free[t] -= c.gpus
+	a.given = given[len(given)-a.need:]
+	for _, t := range a.given {
+		p.free[t] -= a.gpus
 	}
 	return true
+}
+
+// pack assigns leases without the program: whoever has leases keeps them, the others get the latest ones with room, the most valuable deadline first.
+func (p *chronus) pack(in []ask) {
+	type choice struct {
+		*ask
+		goal
+	}
+	var open []choice
+	for k := range in {
+		if a := &in[k]; !p.keep(a) {
+			for _, g := range a.goals {
+				open = append(open, choice{a, g})
+			}
+		}
+	}
+	slices.SortStableFunc(open, func(a, b choice) int {
+		return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.gpus, a.gpus), cmp.Compare(a.last-a.need, b.last-b.need), cmp.Compare(b.last, a.last))
+	})
+	for _, c := range open {
+		if len(c.given) == 0 {
+			latest(p.free, c.ask, c.last, func(t int) { c.given = append(c.given, t) })
+		}
+	}
 }

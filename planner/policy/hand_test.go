@@ -35,6 +35,15 @@ func worth(j planner.Job, v float64) planner.Job {
 	return j
 }
 
+// soft gives a job two deadlines in units from the beginning, the second one of half the value.
+func soft(j planner.Job, first, second float64) planner.Job {
+	late := plantest.Strict(j, second).Tiers[0]
+	late.Value = 50
+	j = plantest.Strict(j, first)
+	j.Class, j.Tiers = planner.Soft, append(j.Tiers, late)
+	return j
+}
+
 var errNoSolver = errors.New("no solver")
 
 // everything solves small programs of binaries by trying everything.
@@ -113,10 +122,18 @@ func TestByHand(t *testing.T) {
 		{"leases ahead of deadlines", "chronus", "edf", nil, 1,
 			[]planner.Job{strict(at(1, 0, 3, 1), 8), strict(at(2, 0, 3, 1), 4), at(3, 0, 1, 1), strict(at(4, 0, 3, 1), 4)},
 			map[planner.JobID]float64{1: 7, 2: 3, 3: 4, 4: 10}},
-		// Only job 1 (value 100) or both others (80 each, leases of one GPU) can have the first lease: job 1 was promised it, the others have what is left.
+		// Only job 1 (value 100) or both others (80 each, leases of one GPU) can have the second lease: job 1 was promised it, the others have what is left.
 		{name: "promises are kept", policy: "chronus", other: "chronus-sticky", solve: everything, gpus: 2,
-			jobs: []planner.Job{strict(at(1, 0, 3, 2), 4), worth(strict(at(2, 0, 3, 1), 4), 80), worth(strict(at(3, 0, 3, 1), 4), 80)},
-			want: map[planner.JobID]float64{1: 3, 2: 6, 3: 6}},
+			jobs: []planner.Job{strict(at(1, 3, 3, 2), 8), worth(strict(at(2, 3, 3, 1), 8), 80), worth(strict(at(3, 3, 3, 1), 8), 80), at(4, 0, 4, 2)},
+			want: map[planner.JobID]float64{1: 7, 2: 10, 3: 10, 4: 4}},
+		// Job 2 has no lease before its deadline, but ends within this one: it interrupts job 1.
+		{"who would end in this lease goes first", "chronus", "srsf", nil, 1, []planner.Job{at(1, 0, 3, 1), strict(at(2, 1, 2, 1), 3.5)},
+			map[planner.JobID]float64{1: 5, 2: 3}},
+		// Job 1 needs two leases and has one before its first deadline: it is turned down, and so is job 2 behind it, which would have had the second
+		// and the third. Job 4 is smaller than both.
+		{"nobody is accepted behind a soft job without room", "chronus", "chronus-sticky", nil, 1,
+			[]planner.Job{soft(at(1, 1, 6, 1), 8, 24), strict(at(2, 1, 5, 1), 12), at(3, 0, 4, 1), at(4, 3, 2, 1)},
+			map[planner.JobID]float64{1: 17, 2: 11, 3: 4, 4: 6}},
 		// In the sticky form the promise to job 1 is broken.
 		{name: "the program counts values", policy: "chronus-sticky", other: "edf", solve: everything, gpus: 2,
 			jobs: []planner.Job{strict(at(1, 0, 3, 2), 4), worth(strict(at(2, 0, 3, 1), 4), 80), worth(strict(at(3, 0, 3, 1), 4), 80)},

@@ -63,7 +63,7 @@ func (r *round) leftover(j *job) {
 
 // restart lets the jobs that keep their place start anew there: their lease ends, and they pay for the next one like any
 // other start. As many are left alone as the budget of preemptions does not cover, best rank first.
-func (r *round) restart() {
+func (r *round) restart(spared func(*job) bool) {
 	b, bounded := r.s.Budget()
 	for i := range r.jobs {
 		if d := r.jobs[i].decided; d == planner.Move || d == planner.Stop || d == "" && r.jobs[i].running() {
@@ -72,7 +72,7 @@ func (r *round) restart() {
 	}
 	for k := len(r.order) - 1; k >= 0; k-- {
 		j := &r.jobs[r.order[k]]
-		if j.decided != planner.Keep || j.pin != "" || j.Blocked != "" || j.Profiles() || bounded && b <= 0 || !r.again(j) {
+		if j.decided != planner.Keep || j.pin != "" || j.Blocked != "" || j.Profiles() || spared(j) || bounded && b <= 0 || !r.again(j) {
 			continue
 		}
 		j.decided = planner.Move

@@ -51,12 +51,11 @@ type Options struct {
 	ChronusEstimates bool
 	// ChronusLease is the lease of CHRONUS for SLO jobs, rounded up to whole units (default 20 min).
 	ChronusLease time.Duration
-	// ChronusSticky lets its jobs run on in place from one lease to the next, where in its artifact all start anew at the end of each lease.
-	ChronusSticky bool
-	// ChronusTick is the period at which it looks for jobs to start, as its artifact does every five minutes (default 0: in every round).
+	// ChronusTick is the period at which CHRONUS judges jobs and looks for whom to start, as its artifact does every five minutes; in between it fills what
+	// becomes free (default 0: it looks in every round).
 	ChronusTick time.Duration
-	// ChronusPrune keeps its program within the artifact's 400 jobs by leaving out those of least value per GPU and lease, where it otherwise packs
-	// greedily. That is no part of CHRONUS, and makes it stronger under load.
+	// ChronusPrune keeps the program of chronus-sticky within the artifact's 400 jobs by leaving out those of least value per GPU and lease, where it
+	// otherwise packs greedily. That is no part of CHRONUS, and makes it stronger under load.
 	ChronusPrune bool
 	// ProfileNodes is how many nodes (the last by name) CHRONUS keeps for profiling alone (default 0: wherever a profiler's needs allow).
 	ProfileNodes int
