@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,14 @@ func TestNoWayBack(t *testing.T) {
 	}
 	check(t, l.WaitJob(within(t, time.Minute), wide, "running again", func(v bridge.JobView) bool { return v.Phase == bridge.Running && v.Restart == 1 }))
 	must(l.Exec("alice", "scancel", itoa(wide)))(t)
+	check(t, l.WaitFor(within(t, time.Minute), "the cancelled job to be gone", func() (bool, string, error) { // while it completes it still shows its nice value
+		jobs, err := l.Squeue()
+		i := slices.IndexFunc(jobs, func(q lab.Queued) bool { return q.ID == wide })
+		if i < 0 {
+			return true, "gone", err
+		}
+		return false, jobs[i].State, err
+	}))
 	noLeftovers(t, l)
 }
 

@@ -74,7 +74,7 @@ func (in *instance) rank(p *planner.Plan) {
 		return 2
 	}
 	urgent := func(j *job) float64 {
-		if j.alive {
+		if j.alive || !math.IsInf(j.laxity(), 1) {
 			return min(j.laxity(), maxUnits)
 		}
 		return maxUnits + 1/(1e-9+j.density())

@@ -60,6 +60,15 @@ func (j *job) rate() {
 			break
 		}
 	}
+	// Who is held back by others counts on no tier, but Slurm may be quicker than the next plan when they leave: the order it is given is that of the deadlines.
+	if math.IsInf(j.slack, 1) && j.idle != "" && j.Class.SLO() && !j.Foreign {
+		for t, due := range j.due {
+			if good(j.Tiers[t].Value) && due >= j.n {
+				j.slack = due - j.n
+				break
+			}
+		}
+	}
 }
 
 func (j *job) bestGain() float64 {

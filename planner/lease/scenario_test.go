@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -206,5 +207,26 @@ func TestManyNodeLists(t *testing.T) {
 	}
 	if started != 40 {
 		t.Errorf("%d of 40 GPUs used", started)
+	}
+}
+
+// TestOrderBehindOthers: while somebody who is not planned holds all GPUs no deadline can be counted on, but Slurm may start the next job before the next plan is made: the
+// order that it is given is that of the deadlines, not of the numbers.
+func TestOrderBehindOthers(t *testing.T) {
+	s := plantest.Snapshot(plantest.Nodes(1, 4))
+	s.Nodes[0].OtherGPUs = 4
+	for i, due := range []float64{60, 40, 20} {
+		s.Jobs = append(s.Jobs, plantest.Strict(plantest.Job(i+1, 4, planner.Shape{4}), due))
+	}
+	p := New(Config{}, bruteSolver).Plan(context.Background(), s)
+	var got []int
+	for _, e := range p.Entries {
+		if e.Decision != planner.Wait || e.Reason.Code != planner.ReasonFull {
+			t.Errorf("%+v", e)
+		}
+		got = append(got, e.Rank)
+	}
+	if !slices.Equal(got, []int{2, 1, 0}) {
+		t.Errorf("ranks %v of the deadlines 60, 40, 20", got)
 	}
 }
