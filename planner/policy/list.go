@@ -89,7 +89,8 @@ func (r *round) again(j *job) bool {
 	ok := j.Needs.MaxNodes <= 0 || len(j.Current) <= j.Needs.MaxNodes
 	for _, sh := range j.Current {
 		i, known := r.floor.index[sh.Node]
-		ok = ok && known && r.floor.holds(&j.Needs, i, sh.GPUs, true) && j.Needs.Allows(r.floor.nodes[i]) == ""
+		ok = ok && known && r.floor.holds(&j.Needs, i, sh.GPUs, true) && j.Needs.Allows(r.floor.nodes[i]) == "" &&
+			r.floor.nodes[i].GPUType == r.floor.nodes[r.floor.index[j.Current[0].Node]].GPUType
 	}
 	r.floor.take(&j.Needs, j.Current, 1, ok)
 	return ok

@@ -221,3 +221,23 @@ func TestEverybodyEnds(t *testing.T) {
 		})
 	}
 }
+
+// TestMixedNodesAreNotStartedOn: a job that runs on nodes of two GPU types may keep them, but is not started anew there, where nobody could be.
+func TestMixedNodesAreNotStartedOn(t *testing.T) {
+	nodes := plantest.Nodes(3, 1) // with the third it has a place of one type
+	nodes[1].GPUType = "h"
+	on := planner.NewPlacement(planner.Share{Node: nodes[0].Name, GPUs: 1}, planner.Share{Node: nodes[1].Name, GPUs: 1})
+	job := plantest.Running(plantest.Job(1, 40, planner.Shape{2}, planner.Shape{1, 1}), on)
+	job.Class = planner.Strict
+	s := plantest.Snapshot(nodes, job)
+	for _, name := range Names() {
+		p, _ := New(name, Options{})
+		for k := range 3 { // CHRONUS starts anew at the ends of its leases of 20 minutes
+			s.Now = plantest.Now.Add(time.Duration(k) * 20 * time.Minute)
+			s.Jobs[0].LeaseUntil = s.Now
+			for _, v := range planner.Check(s, p.Plan(context.Background(), s)) {
+				t.Errorf("%s: %v", name, v)
+			}
+		}
+	}
+}
