@@ -93,25 +93,33 @@ func (p *ahead) decide(ctx context.Context) planner.SolverStats {
 	stats := planner.SolverStats{Status: "skipped"}
 	if p.o.Solve != nil && len(p.cands) > 0 {
 		m, cols := p.model()
-		stats.Rows, stats.Cols = m.Rows(), m.Cols()
-		sol, err := p.o.Solve(ctx, m, p.o.Limits)
-		stats.Status, stats.Solve = statusOf(sol, err), sol.Wall
-		if err == nil && sol.X != nil {
+		if x := p.o.solve(ctx, m, &stats); x != nil {
 			p.pick = append(p.pick[:0], slices.Repeat([]int{-1}, len(p.cands))...)
-			for c, x := range cols {
-				if sol.X[c] > 0.5 {
-					p.pick[x.job] = x.gpus
+			for c, col := range cols {
+				if x[c] > 0.5 {
+					p.pick[col.job] = col.gpus
 				}
 			}
-			stats.Bound, stats.Gap = sol.Bound, sol.Gap()
 			return stats
-		}
-		if err != nil {
-			stats.Error = err.Error()
 		}
 	}
 	p.greedy()
 	return stats
+}
+
+// solve solves a rival's model within its limits and says in stats how it went. It returns nil when there is no solution.
+func (o *Options) solve(ctx context.Context, m *milp.Model, stats *planner.SolverStats) []float64 {
+	stats.Rows, stats.Cols = m.Rows(), m.Cols()
+	sol, err := o.Solve(ctx, m, o.Limits)
+	stats.Status, stats.Solve = statusOf(sol, err), sol.Wall
+	if err != nil {
+		stats.Error = err.Error()
+		return nil
+	}
+	if sol.X != nil {
+		stats.Bound, stats.Gap = sol.Bound, sol.Gap()
+	}
+	return sol.X
 }
 
 func statusOf(sol milp.Solution, err error) string {

@@ -22,17 +22,11 @@ func (p *chronus) assign(ctx context.Context) planner.SolverStats {
 	done := len(open) == 0
 	if !done && p.o.Solve != nil {
 		m, cols := p.program(open)
-		stats.Rows, stats.Cols = m.Rows(), m.Cols()
-		sol, err := p.o.Solve(ctx, m, p.o.Limits)
-		stats.Status, stats.Solve = statusOf(sol, err), sol.Wall
-		if err != nil {
-			stats.Error = err.Error()
-		} else if sol.X != nil {
+		if x := p.o.solve(ctx, m, &stats); x != nil {
 			done = true
-			stats.Bound, stats.Gap = sol.Bound, sol.Gap()
-			for c, x := range cols {
-				if sol.X[c] > 0.5 && x.gpus >= 0 {
-					open[x.job].given = append(open[x.job].given, x.gpus)
+			for c, col := range cols {
+				if x[c] > 0.5 && col.gpus >= 0 {
+					open[col.job].given = append(open[col.job].given, col.gpus)
 				}
 			}
 		}

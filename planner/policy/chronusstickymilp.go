@@ -91,16 +91,11 @@ func (p *sticky) assign(ctx context.Context) planner.SolverStats {
 		m, cols := p.program(in, demoted)
 		stats.Rows, stats.Cols = m.Rows(), m.Cols()
 		if m.Cols() > 0 {
-			sol, err := p.o.Solve(ctx, m, p.o.Limits)
-			stats.Status, stats.Solve = statusOf(sol, err), sol.Wall
-			if err != nil {
-				stats.Error = err.Error()
-			} else if sol.X != nil {
+			if x := p.o.solve(ctx, m, &stats); x != nil {
 				done = true
-				stats.Bound, stats.Gap = sol.Bound, sol.Gap()
-				for c, x := range cols {
-					if sol.X[c] > 0.5 && x.gpus >= 0 {
-						p.claims[x.job].given = append(p.claims[x.job].given, x.gpus)
+				for c, col := range cols {
+					if x[c] > 0.5 && col.gpus >= 0 {
+						p.claims[col.job].given = append(p.claims[col.job].given, col.gpus)
 					}
 				}
 			}
