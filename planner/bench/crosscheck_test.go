@@ -107,7 +107,6 @@ func TestCrossCheck(t *testing.T) {
 	}
 	const gap = 1e-3
 	cfg := generous()
-	cfg.NoSlots = true // another model, and not the one that is compared
 	n := 0
 	for _, mix := range []string{"strict", "mix1", "mix2"} {
 		for _, shape := range []string{"philly", "helios"} {

@@ -10,10 +10,7 @@ import (
 
 // bruteSolver solves tiny programs by trying everything: columns in order, cut off when a row can no longer hold or the rest cannot win. For the
 // relaxation it gives the integer solution, whose bound is exact.
-func bruteSolver(_ context.Context, m *milp.Model, lim milp.Limits) (milp.Solution, error) {
-	if lim.Nodes == slotNodeLimit { // the slot model is too large for this; planner/bench solves it with the real one
-		return milp.Solution{Status: milp.TimeLimit, Bound: math.Inf(1)}, nil
-	}
+func bruteSolver(_ context.Context, m *milp.Model, _ milp.Limits) (milp.Solution, error) {
 	b := &brute{m: m, x: make([]float64, m.Cols()), best: math.Inf(-1), act: make([]float64, m.Rows()), lo: make([]float64, m.Rows()), hi: make([]float64, m.Rows()),
 		rows: make([][]int32, m.Cols()), vals: make([][]float64, m.Cols()), rest: make([]float64, m.Cols()+1)}
 	for i := range m.Rows() {

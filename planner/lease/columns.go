@@ -139,8 +139,7 @@ func (in *instance) chance(w way, due float64) float64 {
 	return 0.5 * math.Erfc((w.finish-due)/(in.cfg.Risk*(w.finish+riskUnits)*math.Sqrt2))
 }
 
-// mayMeet reports whether a deadline can be counted on at all, for what it is worth with its chance: a job that is expected a little late is not given up for it. The slot
-// model, in which a deadline counted on is a row, knows no chances below one half.
+// mayMeet reports whether a deadline can be counted on at all, for what it is worth with its chance: a job that is expected a little late is not given up for it.
 func (in *instance) mayMeet(w way, due float64) bool {
 	return w.finish <= due || in.chance(w, due) >= leastChance
 }

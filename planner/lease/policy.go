@@ -115,15 +115,6 @@ func (p *Policy) best(ctx context.Context, s planner.Snapshot) (planner.Plan, []
 		}
 		return 0
 	})
-	if !p.cfg.NoSlots && !proven && p.solve != nil && stats.Status != "skipped" && stats.Status != "failed" && in.slotted() {
-		if r, solved, ok := p.slots(ctx, in, &stats); ok {
-			cands = append(cands, r)
-			if solved && in.playsBetter(r, cands[0]) {
-				copy(cands[1:], cands)
-				cands[0] = r
-			}
-		}
-	}
 	t3 := clock()
 	cands[0] = in.promote(in.grow(cands[0]))
 	plan := in.plan(cands[0])
