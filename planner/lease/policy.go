@@ -115,6 +115,11 @@ func (p *Policy) best(ctx context.Context, s planner.Snapshot) (planner.Plan, []
 		}
 		return 0
 	})
+	if !proven && in.small() {
+		if r, wins := in.givenUp(cands[0]); wins {
+			cands = slices.Insert(cands, 0, r)
+		}
+	}
 	t3 := clock()
 	cands[0] = in.promote(in.grow(cands[0]))
 	plan := in.plan(cands[0])

@@ -81,8 +81,15 @@ func (in *instance) play(entries []planner.Entry, units int) *forecast {
 	for ji := range in.jobs {
 		f.seat(ji, entries[ji])
 	}
-	f.order = make([]claim, 0, len(in.jobs))
-	for rank, ji := range in.order(func(j *job) [2]float64 {
+	f.rankAll()
+	f.run(units)
+	return f
+}
+
+// rankAll ranks the jobs, once they are seated: who is counted on by laxity, then by what running earns.
+func (f *forecast) rankAll() {
+	f.order = make([]claim, 0, len(f.in.jobs))
+	for rank, ji := range f.in.order(func(j *job) [2]float64 {
 		if j.counted {
 			return [2]float64{0, j.laxity()}
 		}
@@ -90,8 +97,6 @@ func (in *instance) play(entries []planner.Entry, units int) *forecast {
 	}) {
 		f.order = append(f.order, claim{rank: rank, ji: ji})
 	}
-	f.run(units)
-	return f
 }
 
 // run plays from the first slot on, which is already seated, for so many units or until nobody is left.
