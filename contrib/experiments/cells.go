@@ -187,6 +187,9 @@ func wide() (out []spec) {
 // jobHours are bounds of what one job may reserve under deadlines, in GPU-hours; a job is charged until its last deadline, half as long again as it runs.
 var jobHours = []string{"500", "600", "640", "700"}
 
+// waitHours are bounds of how much longer best-effort jobs may wait for one deadline, all together.
+var waitHours = []string{"30", "50", "100"}
+
 // bounded are the workloads on which those bounds are tried, with the truth known.
 func bounded() (out []spec) {
 	for _, s := range specs() {
@@ -257,6 +260,9 @@ func (l *lab) cells(only *regexp.Regexp) []cell {
 	for _, s := range bounded() {
 		for _, v := range jobHours {
 			add(s, variant{"job-gpu-hours=" + v, flags("--job-gpu-hours", v)}, s.policies)
+		}
+		for _, v := range waitHours {
+			add(s, variant{"wait-hours=" + v, flags("--wait-hours", v)}, s.policies)
 		}
 	}
 	helios := variedOn()[3]
