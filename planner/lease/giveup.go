@@ -10,7 +10,7 @@ import (
 
 // The prefix rows of the model treat work as divisible, and a gang is not: on a cluster of two nodes, where one job is half of it, they count on
 // deadlines that no schedule meets. On clusters this small one more candidate is made by playing out what the list scheduler, which all plans are played
-// out by, makes of a set of deadlines: while one of them is late, the one that costs most work for its value, of those due by then, is given up (Moore,
+// out by, makes of a set of deadlines: while one of them is late, the one that costs most work for its value, of those that cannot wait until then, is given up (Moore,
 // "An n job, one machine sequencing algorithm for minimizing the number of late jobs", 1968, who has one machine and one value).
 
 // Bounds of that search.
@@ -47,8 +47,27 @@ func (in *instance) small() bool {
 // givenUp is the candidate, if it plays out better than the best of the others: its objective cannot be compared with theirs, which count on deadlines
 // that are not met.
 func (in *instance) givenUp(lead packed) (packed, bool) {
-	g := &giveUp{in: in, open: make([][]int, len(in.jobs)), tiers: make([]int, len(in.jobs))}
-	least, all, last := math.Inf(1), 0.0, 0.0
+	g := &giveUp{in: in}
+	least, all, last := g.count()
+	g.units = min(int(last)+2, giveUpUnits)
+	beat, _ := in.played(lead, g.units)
+	if beat += giveUpLeast * least; all <= beat { // nothing to gain, or nobody has a deadline
+		return packed{}, false
+	}
+	best := g.search()
+	if best.value <= beat {
+		return packed{}, false
+	}
+	r := in.pack("given-up", best.choice)
+	met, _ := in.played(r, g.units)
+	return r, met > beat
+}
+
+// count counts on everything: the least tier, all of them together, and the last deadline, in units.
+func (g *giveUp) count() (least, all, last float64) {
+	in := g.in
+	g.open, g.tiers = make([][]int, len(in.jobs)), make([]int, len(in.jobs))
+	least = math.Inf(1)
 	for ji := range in.jobs {
 		j := &in.jobs[ji]
 		g.tiers[ji] = -1
@@ -63,18 +82,7 @@ func (in *instance) givenUp(lead packed) (packed, bool) {
 			all += g.value(ji, g.tiers[ji])
 		}
 	}
-	g.units = min(int(last)+2, giveUpUnits)
-	beat, _ := in.played(lead, g.units)
-	if beat += giveUpLeast * least; all <= beat { // nothing to gain, or nobody has a deadline
-		return packed{}, false
-	}
-	best := g.search()
-	if best.value <= beat {
-		return packed{}, false
-	}
-	r := in.pack("given-up", best.choice)
-	met, _ := in.played(r, g.units)
-	return r, met > beat
+	return least, all, last
 }
 
 // search gives up deadlines until all others are met, and then takes back each of those given up with which more is met.
@@ -101,7 +109,8 @@ func (g *giveUp) search() hope {
 	return best
 }
 
-// drop gives up, of the deadlines up to the first that is late, the one that costs most work for its value; its job may have a later one.
+// drop gives up, of the deadlines for which work cannot wait until the first that is late, the one that costs most work for its value; its job may have a
+// later one. (In the order of deadlines it would be those up to it; the list scheduler goes by slack.)
 func (g *giveUp) drop(late []int) bool {
 	due := math.Inf(1)
 	for _, ji := range late {
@@ -109,7 +118,7 @@ func (g *giveUp) drop(late []int) bool {
 	}
 	worst, most := -1, 0.0
 	for ji, t := range g.tiers {
-		if t < 0 || g.in.jobs[ji].due[t] > due {
+		if t < 0 || g.in.jobs[ji].due[t]-g.in.jobs[ji].n >= due {
 			continue
 		}
 		j := &g.in.jobs[ji]

@@ -115,7 +115,7 @@ func (p *Policy) best(ctx context.Context, s planner.Snapshot) (planner.Plan, []
 		}
 		return 0
 	})
-	if !proven && in.small() {
+	if !proven && !p.cfg.NoGiveUp && in.small() {
 		if r, wins := in.givenUp(cands[0]); wins {
 			cands = slices.Insert(cands, 0, r)
 		}
