@@ -93,7 +93,8 @@ func (in *instance) play(entries []planner.Entry, units int) *forecast {
 		f.seat(ji, entries[ji])
 	}
 	f.order = make([]claim, 0, len(in.jobs))
-	for rank, ji := range in.order(func(j *job) [2]float64 {
+	for rank, ji := range in.orderFrom(in.byClaim(), func(ji int) [2]float64 {
+		j := &in.jobs[ji]
 		if j.counted {
 			return [2]float64{0, j.laxity()}
 		}
