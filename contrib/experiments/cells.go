@@ -81,11 +81,11 @@ var short = []struct {
 	nodes                                   int
 }{
 	{"load1", "philly-4d", phillyTrace, "philly", "49d", "53d", 48},
-	{"itp", "cluster01-4d", itpTrace(1), "itp", "6d", "10d", 2},
+	{"itp", "cluster01-4d", itpTrace(1), "itp", "6d", "10d", 4},
 	{"itp", "cluster02-2d", itpTrace(2), "itp", "43d", "45d", 11},
 	{"itp", "cluster03-2d", itpTrace(3), "itp", "42d", "44d", 17},
 	{"itp", "cluster04-1d", itpTrace(4), "itp", "15d", "16d", 62},
-	{"itp", "cluster05-4d", itpTrace(5), "itp", "28d", "32d", 1},
+	{"itp", "cluster05-4d", itpTrace(5), "itp", "28d", "32d", 6},
 }
 
 func itpTrace(i int) string { return fmt.Sprintf("traces/itp/cluster%02d.csv", i) }

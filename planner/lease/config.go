@@ -32,8 +32,6 @@ type Config struct {
 	Limits milp.Limits
 	// OneStage leaves out the second stage, SingleCandidate the candidates made without the solver, as long as it has any (both for ablations).
 	OneStage, SingleCandidate bool
-	// NoGiveUp leaves out, on small clusters, the search for the deadlines to give up.
-	NoGiveUp bool
 	// Clock, when set, times the building and packing for SolverStats. Plans never depend on it.
 	Clock func() time.Time
 }

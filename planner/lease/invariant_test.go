@@ -34,7 +34,7 @@ func TestNoLateJobCouldBeAdded(t *testing.T) {
 	late := 0
 	untilSeen(t, &late, "no late job was drawn", func(t *rapid.T) {
 		s := drawCrowd(t)
-		plan := New(objective, bruteSolver).Plan(context.Background(), s)
+		plan := New(Config{}, bruteSolver).Plan(context.Background(), s)
 		in := newInstance(s, Config{}.filled())
 		for ji := range in.jobs {
 			if !in.jobs[ji].alive || plan.Entries[ji].Tier >= 0 {

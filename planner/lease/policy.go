@@ -115,11 +115,6 @@ func (p *Policy) best(ctx context.Context, s planner.Snapshot) (planner.Plan, []
 		}
 		return 0
 	})
-	if !proven && !p.cfg.NoGiveUp && in.small() {
-		if r, wins := in.givenUp(cands[0]); wins {
-			cands = slices.Insert(cands, 0, r)
-		}
-	}
 	t3 := clock()
 	cands[0] = in.promote(in.grow(cands[0]))
 	plan := in.plan(cands[0])

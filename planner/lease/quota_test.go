@@ -110,7 +110,7 @@ func TestGrantsAgainstTwin(t *testing.T) {
 	bound := 0
 	untilSeen(t, &bound, "no quota or budget was ever in the way", func(t *rapid.T) {
 		s := drawGranted(t)
-		plan := New(objective, bruteSolver).Plan(context.Background(), s)
+		plan := New(Config{}, bruteSolver).Plan(context.Background(), s)
 		in := newInstance(s, Config{}.filled())
 		w := &twin{in: in, choice: make([]int, len(in.jobs)), best: math.Inf(-1)}
 		for _, node := range in.nodes {

@@ -99,7 +99,7 @@ func TestShiftsAgainstTwin(t *testing.T) {
 		}
 		s := plantest.Snapshot(nodes, jobs...)
 		s.MaxPreemptions = rapid.IntRange(0, 2).Draw(t, "budget")
-		plan := New(objective, bruteSolver).Plan(context.Background(), s)
+		plan := New(Config{}, bruteSolver).Plan(context.Background(), s)
 		in := newInstance(s, Config{}.filled())
 		w := &twin{in: in, choice: make([]int, len(in.jobs)), best: math.Inf(-1)}
 		for _, n := range in.nodes {

@@ -13,9 +13,6 @@ import (
 	"unisched/planner/plantest"
 )
 
-// objective plans by the objective alone: the candidate that gives up deadlines wins by how it plays out.
-var objective = Config{NoGiveUp: true}
-
 // twin finds the best objective by trying every column of every job and every set of nodes for every start.
 type twin struct {
 	in     *instance
@@ -199,7 +196,7 @@ func drawPlain(t *rapid.T) planner.Snapshot {
 func TestAgainstTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawPlain(t)
-		plan := New(objective, bruteSolver).Plan(context.Background(), s)
+		plan := New(Config{}, bruteSolver).Plan(context.Background(), s)
 		in := newInstance(s, Config{}.filled())
 		w := &twin{in: in, choice: make([]int, len(in.jobs)), best: math.Inf(-1)}
 		for _, node := range in.nodes {
