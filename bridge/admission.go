@@ -24,6 +24,9 @@ type Admission struct {
 	// JobGPUHours is what one job may reserve under deadlines, strict or soft (0: no bound). Where more is submitted than the GPUs can do, the few largest
 	// deadlines are what makes everybody else wait.
 	JobGPUHours float64
+	// WaitHours is how much longer all waiting best-effort jobs together may have to wait for one job with deadlines (0: no bound). In a backlog it gives up the
+	// largest deadlines, and none without one.
+	WaitHours float64
 }
 
 // Demotion is why a job that asked for deadlines is planned as best effort. The zero value is no demotion.
@@ -44,6 +47,7 @@ const (
 	NotAllowed DemotionKind = "not-allowed" // its QOS or account may not use the class
 	OverBudget DemotionKind = "over-budget" // its account has reserved its strict GPU-hours
 	TooLarge   DemotionKind = "too-large"   // it alone would reserve more than a job with deadlines may
+	TooDear    DemotionKind = "too-dear"    // best-effort jobs would wait for it for longer than it is worth
 	Infeasible DemotionKind = "infeasible"  // it could not meet its last deadline even alone on the cluster
 	Overrun    DemotionKind = "overrun"     // it went on beyond the iterations or the time that it had declared
 )
@@ -70,6 +74,9 @@ func (a Admission) validate() []error {
 	}
 	if !(a.JobGPUHours >= 0 && a.JobGPUHours <= 1e12) {
 		errs = append(errs, fmt.Errorf("admission.job_gpu_hours %v is not within 0..1e12", a.JobGPUHours))
+	}
+	if !(a.WaitHours >= 0 && a.WaitHours <= 1e12) {
+		errs = append(errs, fmt.Errorf("admission.wait_hours %v is not within 0..1e12", a.WaitHours))
 	}
 	if a.BudgetWindow < time.Hour || a.BudgetWindow > 2*366*24*time.Hour {
 		errs = append(errs, fmt.Errorf("admission.budget_window %v is not within 1h..17568h", a.BudgetWindow))
@@ -125,6 +132,9 @@ func (a Admission) Rules(c comment.Class) string {
 // judgeAdmissions decides, job by job in the order of their ids, who keeps the class that its user wrote. It is called when the estimates are made: a job is
 // judged when it is new, once more when its own speed has been measured, and from then on only for overruns.
 func (b *Bridge) judgeAdmissions(now time.Time) {
+	if b.cfg.Admission.WaitHours > 0 {
+		b.crowded = b.crowd() // a new map: views hold the old one
+	}
 	for _, rec := range b.known() {
 		if !rec.slo() || !rec.Phase.Ours() {
 			continue
@@ -149,7 +159,7 @@ func (b *Bridge) judgeAdmissions(now time.Time) {
 // slo reports whether the job is planned with deadlines.
 func (r *Record) slo() bool { return r.Wish.Class == comment.Strict || r.Wish.Class == comment.Soft }
 
-// judgeWish judges a new job: rights first, then whether it can be done, then its size, then whether its account can pay.
+// judgeWish judges a new job: rights first, then whether it can be done, then its size and what others would wait for it, then whether its account can pay.
 func (b *Bridge) judgeWish(now time.Time, rec *Record) {
 	rec.Judged, rec.dirty = judgedWish, true
 	if why := b.cfg.Admission.Allows(rec.Wish.Class, rec.QOS, rec.Account); why != "" {
@@ -160,8 +170,7 @@ func (b *Bridge) judgeWish(now time.Time, rec *Record) {
 		b.demote(now, rec, Infeasible, why)
 		return
 	}
-	if why := b.cfg.Admission.tooLarge(rec); why != "" {
-		b.demote(now, rec, TooLarge, why)
+	if b.judgeSize(now, rec) {
 		return
 	}
 	b.reserve(now, rec)

@@ -9,9 +9,11 @@ type Basis struct {
 	cfg  Config
 	seen slurm.State
 	lore lore
+	// crowded is as in [Bridge].
+	crowded map[string]int
 }
 
-func (b *Bridge) newBasis() *Basis { return &Basis{b.cfg, b.seen, b.lore} }
+func (b *Bridge) newBasis() *Basis { return &Basis{b.cfg, b.seen, b.lore, b.crowded} }
 
 // Partition is the first of the managed partitions, "" when none is known.
 func (v *View) Partition() string {

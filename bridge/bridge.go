@@ -133,6 +133,7 @@ type Bridge struct {
 	carried    map[string][]charge // by account: charges of jobs whose records are gone
 	spentSum   map[string]float64  // by account, as of cycle spentIn
 	spentIn    int64
+	crowded    map[string]int // best-effort jobs that wait, by partition, when new jobs were last judged; nil where nothing depends on it
 
 	mu     sync.Mutex
 	orders []waitingOrder

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"unisched/bridge"
+	"unisched/planner"
+	"unisched/slurm"
 	"unisched/slurm/comment"
 	"unisched/slurm/slurmsim"
 )
@@ -105,6 +107,57 @@ func TestScenarioTooLarge(t *testing.T) {
 	}
 	if got := w.b.View().Budgets[0].Reserved; got != 4 {
 		t.Errorf("%v GPU-hours are charged, want those of the one that fits", got)
+	}
+}
+
+// Where best-effort jobs wait, a job with deadlines may cost them so many hours and no more. Twelve GPUs and six jobs that wait: twelve GPU-hours make each wait
+// an hour longer.
+func TestScenarioTooDear(t *testing.T) {
+	w := newWorld(t, site{cfg: func(c *bridge.Config) { c.Admission.WaitHours = 6 }})
+	w.submit("before", deadlined("strict", 120, 24*time.Hour, 15*time.Hour)) // nobody waits
+	w.run(10*time.Minute, nil)
+	for i := range 17 {
+		w.submit(fmt.Sprintf("best %d", i), slurmsim.Submission{GPUs: 1, Body: training(6000), TimeLimit: 48 * time.Hour,
+			Comment: "unisched:class=besteffort,ckpt=B:USR1,profile=skip,stop=iters:6000"})
+	}
+	w.run(20*time.Minute, nil)
+	waiting := 0
+	for i := range 17 {
+		if !w.view(fmt.Sprintf("best %d", i)).Phase.OnGPUs() {
+			waiting++
+		}
+	}
+	if waiting != 5 && waiting != 6 { // "before" may have ended
+		t.Fatalf("%d wait", waiting)
+	}
+	fits := time.Duration(12*6/waiting) * time.Hour
+	for name, s := range map[string]slurmsim.Submission{
+		"fits": deadlined("strict", 120, 24*time.Hour, fits),
+		"dear": deadlined("strict", 120, 24*time.Hour, fits+time.Hour),
+		"soft": deadlined("soft", 120, 24*time.Hour, fits+time.Hour),
+	} {
+		w.submit(name, s)
+	}
+	for limit, want := range map[time.Duration]bridge.DemotionKind{fits: "", fits + time.Hour: bridge.TooDear} { // a what-if judges alike
+		d := deadlined("strict", 120, 24*time.Hour, limit)
+		s, err := w.b.View().Suppose(w.sim.Now(), slurm.Job{Partition: "gpu", Comment: d.Comment, TimeLimit: limit, Requeue: true,
+			Request: slurm.Request{GPUs: 1, TRESPerJob: "gres/gpu:1", Nodes: slurm.MinMax{Min: 1, Max: 1}, Tasks: 1}})
+		if err != nil || s.Unmanaged != "" {
+			t.Fatal(err, s.Unmanaged)
+		}
+		if got := s.View(w.sim.Now(), planner.Plan{}).Demoted; got == nil && want != "" || got != nil && got.Kind != want {
+			t.Errorf("what if for %v: demoted %+v, want %q", limit, got, want)
+		}
+	}
+	w.run(time.Minute, nil)
+	for name, want := range map[string]bridge.DemotionKind{"before": "", "fits": "", "dear": bridge.TooDear, "soft": bridge.TooDear} {
+		if got := w.demoted(name); got != want {
+			t.Errorf("%s: demoted for %q, want %q", name, got, want)
+		}
+	}
+	w.told("dear")
+	if want := "best-effort jobs that wait for the 12 GPUs of partition gpu would wait"; !strings.Contains(w.view("dear").Demoted.Why, want) {
+		t.Errorf("%q does not say %q", w.view("dear").Demoted.Why, want)
 	}
 }
 

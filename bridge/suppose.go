@@ -31,7 +31,7 @@ func (v *View) stand() (*Bridge, error) {
 	if v.Basis == nil || v.Snapshot.Now.IsZero() {
 		return nil, ErrNoBasis
 	}
-	b := &Bridge{cfg: v.Basis.cfg, parts: Parts{Log: func(time.Time, Note) {}}, records: map[slurm.JobID]*Record{}, seen: v.Basis.seen, lore: v.Basis.lore, quiet: 1}
+	b := &Bridge{cfg: v.Basis.cfg, parts: Parts{Log: func(time.Time, Note) {}}, records: map[slurm.JobID]*Record{}, seen: v.Basis.seen, lore: v.Basis.lore, crowded: v.Basis.crowded, quiet: 1}
 	b.staging = staging{Default: StageStrict} // what would become of it if we acted
 	b.lore.dirty, b.lore.ready = false, nil   // the loop goes on using its fits
 	return b, nil
@@ -59,8 +59,8 @@ func (v *View) Suppose(now time.Time, job slurm.Job) (*Supposed, error) {
 	}
 	if why := b.cfg.Admission.Allows(s.rec.Wish.Class, job.QOS, job.Account); why != "" {
 		b.demote(now, s.rec, NotAllowed, why)
-	} else if why := b.cfg.Admission.tooLarge(s.rec); why != "" {
-		b.demote(now, s.rec, TooLarge, why)
+	} else {
+		b.judgeSize(now, s.rec)
 	}
 	s.Profile = s.rec.Profile
 	s.rec.Profile, s.rec.Phase = Profile{Done: true, Note: s.Profile.Note}, Waiting

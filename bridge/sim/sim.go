@@ -40,6 +40,8 @@ type Config struct {
 	ProfileNodes int
 	// JobGPUHours is what one job may reserve under deadlines; the loop plans larger ones as best effort, and they still count as missed (0: no bound).
 	JobGPUHours float64
+	// WaitHours is how much longer best-effort jobs may have to wait for one job with deadlines, all together; as with JobGPUHours (0: no bound).
+	WaitHours float64
 	// NoSave lets checkpoints cost nothing.
 	NoSave bool
 	// Requeue is Slurm's own delay after a requeue (0: as measured).
@@ -193,7 +195,7 @@ func (w *world) bridgeConfig() bridge.Config {
 		c.ProfilePartition = ""
 	}
 	c.MaxCheckpoints, c.MaxStarts, c.MaxActions = w.cfg.Nodes*w.cfg.GPUsPerNode, w.cfg.Nodes*w.cfg.GPUsPerNode, 1<<30
-	c.ProfileGPUs, c.Admission.JobGPUHours = w.cfg.ProfileGPUs, w.cfg.JobGPUHours
+	c.ProfileGPUs, c.Admission.JobGPUHours, c.Admission.WaitHours = w.cfg.ProfileGPUs, w.cfg.JobGPUHours, w.cfg.WaitHours
 	c.StartTimeout = max(c.StartTimeout, c.Poll)
 	c.CheckpointTimeout = max(c.CheckpointTimeout, 4*c.Poll)
 	return c

@@ -233,6 +233,7 @@ var fields = []field{
 	list("admission.soft_qos", func(s *Site) *[]string { return &s.Bridge.Admission.SoftQOS }),
 	list("admission.soft_accounts", func(s *Site) *[]string { return &s.Bridge.Admission.SoftAccounts }),
 	real("admission.job_gpu_hours", func(s *Site) *float64 { return &s.Bridge.Admission.JobGPUHours }),
+	real("admission.wait_hours", func(s *Site) *float64 { return &s.Bridge.Admission.WaitHours }),
 	real("admission.strict_gpu_hours", func(s *Site) *float64 { return &s.Bridge.Admission.StrictGPUHours }),
 	span("admission.budget_window", func(s *Site) *time.Duration { return &s.Bridge.Admission.BudgetWindow }),
 

@@ -80,7 +80,7 @@ var short = []struct {
 	group, name, trace, format, from, until string
 	nodes                                   int
 }{
-	{"load1", "philly-1d", phillyTrace, "philly", "42d", "43d", 84},
+	{"load1", "philly-4d", phillyTrace, "philly", "49d", "53d", 48},
 	{"itp", "cluster01-4d", itpTrace(1), "itp", "6d", "10d", 2},
 	{"itp", "cluster02-2d", itpTrace(2), "itp", "43d", "45d", 11},
 	{"itp", "cluster03-2d", itpTrace(3), "itp", "42d", "44d", 17},
@@ -97,7 +97,7 @@ func shortSpecs(workload string) []spec {
 		args := flags("--format", s.format, "--workload", workload, "--from", s.from, "--until", s.until)
 		name, quick := s.name+"-"+workload, flags("--from", s.from, "--until", s.until) // short enough but for Philly's
 		if s.group == "load1" {
-			quick = flags("--from", "42d", "--until", "1010h")
+			quick = flags("--from", "49d", "--until", "1178h")
 		}
 		out = append(out, spec{s.group, name, s.trace, s.nodes, args, longPolicies, quick},
 			spec{s.group, name + "-oracle", s.trace, s.nodes, append(slices.Clone(args), "--oracle"), longPolicies, quick})
@@ -187,6 +187,9 @@ func wide() (out []spec) {
 // jobHours are bounds of what one job may reserve under deadlines, in GPU-hours; a job is charged until its last deadline, half as long again as it runs.
 var jobHours = []string{"500", "600", "640", "700"}
 
+// waitHours are bounds of how much longer best-effort jobs may wait for one deadline, all together.
+var waitHours = []string{"30", "50", "100"}
+
 // bounded are the workloads on which those bounds are tried, with the truth known.
 func bounded() (out []spec) {
 	for _, s := range specs() {
@@ -202,7 +205,7 @@ func bounded() (out []spec) {
 var loads = []string{"0.6", "0.8", "0.9", "1.1", "1.2"}
 
 // quickCells are those of a quick run: one workload of each kind, and of the sweeps a value each.
-var quickCells = regexp.MustCompile(`^(paper/.*-mix2-96/|load1/philly-1d-mix1/|itp/cluster03-2d-mix1-oracle/|chronus2d/mix[12](-oracle)?/|ablation/helios-mix2/` +
+var quickCells = regexp.MustCompile(`^(paper/.*-mix2-96/|load1/philly-4d-mix1/|itp/cluster03-2d-mix1-oracle/|chronus2d/mix[12](-oracle)?/|ablation/helios-mix2/` +
 	`|sensitivity/helios-mix2/(full|unit=10m|slo-lease-units=1|reward-ratio=300|profile-gpus=1|solver-limit=200ms|noise=0.1|requeue-delay=60s)/|load/helios-mix2/load=(0.8|1.2)/)`)
 
 // quickNodes bounds the nodes of a quick run.
@@ -257,6 +260,9 @@ func (l *lab) cells(only *regexp.Regexp) []cell {
 	for _, s := range bounded() {
 		for _, v := range jobHours {
 			add(s, variant{"job-gpu-hours=" + v, flags("--job-gpu-hours", v)}, s.policies)
+		}
+		for _, v := range waitHours {
+			add(s, variant{"wait-hours=" + v, flags("--wait-hours", v)}, s.policies)
 		}
 	}
 	helios := variedOn()[3]

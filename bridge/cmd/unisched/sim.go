@@ -37,7 +37,7 @@ type simFlags struct {
 	ablate                 []string
 	overhead, estimates    string
 	requeue                time.Duration
-	jobGPUHours            float64
+	jobGPUHours, waitHours float64
 	streams                int
 	chronusLease           time.Duration
 	load                   float64
@@ -95,6 +95,7 @@ func (a *app) simCommand() *cobra.Command {
 	s.StringSliceVar(&f.ablate, "ablate", nil, "leave out, separated by commas: "+strings.Join(ablations, ", "))
 	s.StringVar(&f.overhead, "overhead", "", "chronus: the costs of that artifact (a resume costs 0.5(1+log2 g) min, saving nothing)")
 	s.StringVar(&f.estimates, "estimates", "", "chronus: durations as that artifact guesses them")
+	s.Float64Var(&f.waitHours, "wait-hours", 0, "hours that all waiting best-effort jobs together may wait longer for one job with deadlines; dearer ones are planned as best effort (0: no bound)")
 	s.Float64Var(&f.jobGPUHours, "job-gpu-hours", 0, "GPU-hours that one job may reserve under deadlines; larger ones are planned as best effort (0: no bound)")
 	s.DurationVar(&f.requeue, "requeue-delay", 0, "Slurm's own delay after a requeue (0: as measured, 121 s)")
 	s.IntVar(&f.streams, "storage-streams", 0, "checkpoints that shared storage reads or writes at full speed at once (0: any number)")
@@ -267,7 +268,7 @@ func (a *app) simTrace(f simFlags) (trace.Trace, error) {
 // simConfig is the simulated site.
 func (a *app) simConfig(f simFlags, t trace.Trace) (sim.Config, error) {
 	c := sim.Config{Nodes: f.nodes, GPUsPerNode: f.perNode, Unit: f.unit, SLOUnits: f.sloUnits, Seed: f.seed, Noise: f.noise, Profile: 5 * time.Minute, ProfileGPUs: f.profileGPUs,
-		Requeue: f.requeue, Streams: f.streams, Speeds: sim.Published(), Spread: f.spread, JobGPUHours: f.jobGPUHours, Clock: a.now}
+		Requeue: f.requeue, Streams: f.streams, Speeds: sim.Published(), Spread: f.spread, JobGPUHours: f.jobGPUHours, WaitHours: f.waitHours, Clock: a.now}
 	if slices.ContainsFunc(t.Jobs, func(j trace.Job) bool { return len(j.Counts) > 1 }) {
 		rows, err := a.strongRows(f, c.Speeds.Models())
 		if err != nil {
