@@ -6,47 +6,47 @@ import (
 	"unisched/planner"
 )
 
-// doubt is how much shorter or longer than planned a job's work may be because its estimate is not sure: in units at its best option, besides the luck of a run. What was only extrapolated
-// from a profile, or from the first reports of a metric, may be off by half; a deadline is not lost because the middle of such an estimate lies behind it, nor safe because it lies before it.
+// doubt is how much shorter or longer than planned a job's work may be because its estimate is not sure, in units at its best option, besides the luck of a run: standard deviations. What was
+// only extrapolated from a profile, or from the first reports of a metric, may be off by half: a deadline is not lost because the middle of such a guess lies behind it.
 type doubt struct {
-	early        float64 // how much sooner than planned the middle of the estimate has it finished
-	below, above float64 // standard deviations to the shorter and to the longer side of the middle
+	// below is by how much it may be shorter.
+	below float64
+	// above is by how much it may be longer, for the iterations that it may take. That it may be slower is in the quantile that deadlines are planned on: a speed becomes known
+	// while others of its kind are measured, and within minutes once the job runs; how many iterations it takes nobody knows before it has run for long.
+	above float64
 }
 
 // normalTenth is the distance from the middle of a normal distribution to its 10 % and 90 % quantiles, in standard deviations: what an 80 % interval spans on each side.
 const normalTenth = 1.2816
 
-// doubtOf is that of a job whose work is planned at a quantile of its estimate. The iterations left and the speed of the fastest shape err independently.
-func (in *instance) doubtOf(j *job, planned float64) doubt {
-	speed, it := planner.Interval{}, j.Estimate.Iterations
+// doubtOf reads it off a job's estimate. The iterations left and the speed of the fastest shape err independently.
+func (in *instance) doubtOf(j *job) doubt {
+	var speed planner.Interval
 	for _, v := range j.Estimate.Speeds {
 		if v.Shape.Valid() && good(v.Speed.Mid) && v.Speed.Mid > speed.Mid {
 			speed = v.Speed
 		}
 	}
+	it := j.Estimate.Iterations
 	mid := it.Mid / speed.Mid
-	if !good(speed.Mid) || !good(mid) || !good(planned) {
+	if !good(mid) {
 		return doubt{}
 	}
-	side := func(iters, pace float64) float64 { // of the middle, one standard deviation
-		byIters, byPace := iters/speed.Mid-mid, 0.0
-		if good(pace) {
-			byPace = it.Mid/pace - mid
-		}
-		if d := math.Hypot(finite(byIters), byPace) / normalTenth / in.unit; d < maxUnits {
-			return d
-		}
-		return maxUnits
+	units := func(seconds float64) float64 {
+		return min(max(0, finite(seconds))/normalTenth/in.unit, maxUnits)
 	}
-	return doubt{early: max(0, min((planned-mid)/in.unit, maxUnits)), below: side(it.Low, speed.High), above: side(it.High, speed.Low)}
+	faster := 0.0
+	if good(speed.High) {
+		faster = mid - it.Mid/speed.High
+	}
+	return doubt{below: units(math.Hypot(mid-it.Low/speed.Mid, max(0, faster))), above: units(it.High/speed.Mid - mid)}
 }
 
-// chance is the probability that what would end so meets a deadline: the luck of a run and the doubt in the estimate are independent.
+// chance is the probability that what would end so meets a deadline.
 func (in *instance) chance(j *job, w way, due float64) float64 {
-	middle := w.finish - j.doubt.early/w.phi
 	side := j.doubt.above
-	if due < middle {
+	if due < w.finish {
 		side = j.doubt.below
 	}
-	return 0.5 * math.Erfc((middle-due)/(math.Hypot(in.cfg.Risk*(w.finish+riskUnits), side/w.phi)*math.Sqrt2))
+	return 0.5 * math.Erfc((w.finish-due)/(math.Hypot(in.cfg.Risk*(w.finish+riskUnits), side/w.phi)*math.Sqrt2))
 }
