@@ -91,6 +91,7 @@ type Bridge struct {
 	order   []*Record // records by id; nil: to be made
 	turned  []*Record // the same, from another one on
 	past    []*Record // ended, no longer in Slurm: kept for their people, bounded
+	pastCut []*Record // those of past that were stopped or moved, in the same order
 	lore    lore
 	looked  map[string]time.Time // when the last look at a node's GPUs came
 	early   []progress.JobReport // of runs that Slurm has not shown yet
@@ -128,6 +129,7 @@ type Bridge struct {
 	plan       planner.Plan
 	before     planner.Plan // the plan before it
 	loads      []Load
+	free, soon map[string]int // memory of count
 	snapshot   planner.Snapshot
 	counts     ActionCounts
 	carried    map[string][]charge // by account: charges of jobs whose records are gone

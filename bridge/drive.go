@@ -65,7 +65,12 @@ func (c *cycle) job(rec *Record) (*slurm.Job, bool) {
 // count finds out what is in progress and which GPUs are free.
 func (c *cycle) count() {
 	nodes := len(c.b.seen.Nodes)
-	c.free, c.soon, c.saving, c.loading = make(map[string]int, nodes), make(map[string]int, nodes), 0, 0
+	if c.b.free == nil {
+		c.b.free, c.b.soon = make(map[string]int, nodes), make(map[string]int, nodes)
+	}
+	clear(c.b.free)
+	clear(c.b.soon)
+	c.free, c.soon, c.saving, c.loading = c.b.free, c.b.soon, 0, 0
 	for i := range c.b.seen.Nodes {
 		n := &c.b.seen.Nodes[i]
 		if _, wakes := n.Power(); n.Usable || wakes {

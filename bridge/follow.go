@@ -97,10 +97,16 @@ func (b *Bridge) bury(rec *Record) {
 		return
 	}
 	b.past = append(b.past, rec)
+	if rec.everCut() {
+		b.pastCut = append(b.pastCut, rec)
+	}
 	if n := len(b.past) - maxPast; n > 0 {
 		for _, old := range b.past[:n] {
 			b.carry(b.seen.At, old)
 			b.forget(old)
+			if len(b.pastCut) > 0 && b.pastCut[0] == old {
+				b.pastCut = slices.Delete(b.pastCut, 0, 1)
+			}
 		}
 		b.past = slices.Delete(b.past, 0, n)
 	}
@@ -182,7 +188,7 @@ func (r *Record) reconcile(now time.Time, job *slurm.Job) {
 	if !now.Before(r.DoubtTill) {
 		r.Late = Changed{}
 	}
-	if !before.equal(*c) || !late.equal(r.Late) {
+	if !before.equal(c) || !late.equal(&r.Late) {
 		r.dirty = true
 	}
 	if !job.Held && job.Priority > 0 {
@@ -213,7 +219,7 @@ func (r *Record) arrived(now time.Time, job *slurm.Job) {
 	}
 }
 
-func (c Changed) equal(o Changed) bool {
+func (c *Changed) equal(o *Changed) bool {
 	return c.Hold == o.Hold && c.Begin.Equal(o.Begin) && c.Nice == o.Nice && c.NiceIs == o.NiceIs && slices.Equal(c.Pinned, o.Pinned) && c.Reshape == o.Reshape && slices.EqualFunc(c.Wrote, o.Wrote, slices.Equal[planner.Placement])
 }
 

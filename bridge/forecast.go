@@ -55,7 +55,22 @@ func (b *Bridge) input(now time.Time, rec *Record) estimateInput {
 }
 
 // quarters is four times the binary logarithm of a count, rounded down.
-func quarters(n int) int { return int(4 * math.Log2(float64(max(n, 1)))) }
+func quarters(n int) int {
+	if n = max(n, 1); n < len(fewQuarters) {
+		return int(fewQuarters[n])
+	}
+	return logQuarters(n)
+}
+
+func logQuarters(n int) int { return int(4 * math.Log2(float64(n))) }
+
+// fewQuarters are those of the counts that nearly all samples have: every job is asked for its own in every round.
+var fewQuarters = func() (out [4096]uint8) {
+	for n := 1; n < len(out); n++ {
+		out[n] = uint8(logQuarters(n))
+	}
+	return out
+}()
 
 // maxStale bounds the estimates that are made anew in one unit only because the lore has grown, and those whose costs are in one round.
 const maxStale = 64

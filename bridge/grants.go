@@ -142,10 +142,15 @@ func (b *Bridge) preempted(at time.Time) int {
 	for _, rec := range b.known() {
 		n += rec.cuts(at)
 	}
-	for _, rec := range b.past {
+	for _, rec := range b.pastCut {
 		n += rec.cuts(at)
 	}
 	return n
+}
+
+// everCut reports whether cuts can be above 0, now or later, of a record that changes no more.
+func (r *Record) everCut() bool {
+	return r.Phase == Checkpointing || slices.ContainsFunc(r.Stays, func(s Stay) bool { return s.Cut })
 }
 
 // minRun is the end of a lease, or of the time that every run is given before it may be stopped.

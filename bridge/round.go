@@ -51,8 +51,8 @@ func (b *Bridge) round(ctx context.Context, now, at time.Time) {
 	}
 	plan.Made = now
 	b.before, b.plan = b.plan, plan
-	for _, e := range plan.Entries {
-		b.assign(now, e)
+	for i := range plan.Entries {
+		b.assign(now, &plan.Entries[i])
 	}
 	b.log(now, "debug", "plan", 0, "%s: %s, %d jobs, objective %.3f, solver %s in %v", plan.ID, plan.Candidate, len(plan.Entries), plan.Objective,
 		plan.Solver.Status, plan.Solver.Solve.Round(time.Millisecond))
@@ -68,7 +68,7 @@ func (b *Bridge) keepAll() {
 }
 
 // assign makes an entry the job's target.
-func (b *Bridge) assign(now time.Time, e planner.Entry) {
+func (b *Bridge) assign(now time.Time, e *planner.Entry) {
 	rec := b.records[slurmID(e.Run)]
 	if rec == nil || rec.ID() != e.Run || !rec.Phase.Ours() {
 		return // a competitor, or a job that moved on

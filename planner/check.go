@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -14,11 +15,16 @@ import (
 // GPUs, CPUs and memory of jobs that are stopped, moved away or leaving count as free: a start may have to wait for its victim, but no
 // GPU is counted on twice. A node whose kept jobs alone exceed it (the snapshot's doing) is a violation only when the plan adds to it.
 func Check(s Snapshot, p Plan) []Violation {
-	c := checker{s: s, p: p, quotas: s.Quotas(), node: make(map[string]int, len(s.Nodes)), job: make(map[Run]int, len(s.Jobs))}
+	c := checker{s: s, p: p, quotas: s.Quotas(), node: make(map[string]int, len(s.Nodes))}
 	for i := range s.Nodes {
 		c.node[s.Nodes[i].Name] = i
 	}
-	for i := range s.Jobs {
+	for i := 1; i < len(s.Jobs) && c.job == nil; i++ {
+		if s.Jobs[i-1].Run.Compare(s.Jobs[i].Run) >= 0 { // not in the order that they should have
+			c.job = make(map[Run]int, len(s.Jobs))
+		}
+	}
+	for i := 0; i < len(s.Jobs) && c.job != nil; i++ {
 		c.job[s.Jobs[i].Run] = i
 	}
 	if !c.entriesMatch() {
@@ -36,9 +42,23 @@ type checker struct {
 	p      Plan
 	quotas []Quota
 	node   map[string]int // lookup only
-	job    map[Run]int    // lookup only
+	job    map[Run]int    // lookup only; nil: the jobs are in order
 	found  []int          // memory of the tenants' nodes
 	out    []Violation
+}
+
+// find is the index of a run's job; from is where to look first.
+func (c *checker) find(r Run, from int) (int, bool) {
+	jobs := c.s.Jobs
+	if c.job != nil {
+		i, ok := c.job[r]
+		return i, ok
+	}
+	i := from
+	if i >= len(jobs) || jobs[i].Run != r {
+		i = sort.Search(len(jobs), func(k int) bool { return jobs[k].Run.Compare(r) >= 0 })
+	}
+	return i, i < len(jobs) && jobs[i].Run == r
 }
 
 func (c *checker) bad(r Run, node, format string, args ...any) {
@@ -200,15 +220,29 @@ func (c *checker) ranksAndBudget() {
 			victims++
 		}
 	}
-	slices.Sort(ranks)
-	for i := 1; i < len(ranks); i++ {
-		if ranks[i] == ranks[i-1] {
-			c.bad(Run{}, "", "rank %d given twice", ranks[i])
+	if !distinct(ranks) {
+		slices.Sort(ranks)
+		for i := 1; i < len(ranks); i++ {
+			if ranks[i] == ranks[i-1] {
+				c.bad(Run{}, "", "rank %d given twice", ranks[i])
+			}
 		}
 	}
 	if b, bounded := c.s.Budget(); bounded && victims > b {
 		c.bad(Run{}, "", "%d preemptions where at most %d are allowed", victims, b)
 	}
+}
+
+// distinct reports that ranks are the numbers from 0 on, each once, as they mostly are; false says nothing.
+func distinct(ranks []int) bool {
+	seen := make([]bool, len(ranks))
+	for _, r := range ranks {
+		if r < 0 || r >= len(seen) || seen[r] {
+			return false
+		}
+		seen[r] = true
+	}
+	return true
 }
 
 // tenant is a job on its GPUs; fresh when the plan, not the snapshot, put it there.
@@ -325,11 +359,12 @@ func (c *checker) capacity(ts []*tenant, at time.Time) {
 // leases judges the unrolled plan: whole gangs on nodes that they may use, one lease per job at a time, capacity at every instant, and the
 // first slice equal to the decisions.
 func (c *checker) leases() {
-	job := make([]int, len(c.p.Leases))
+	all := make([]tenant, len(c.p.Leases))
 	until := make([]time.Time, len(c.s.Jobs))
-	for i, l := range c.p.Leases {
-		ji, ok := c.job[l.Run]
-		if !ok {
+	ji := -1
+	for i := range c.p.Leases {
+		l, ok := &c.p.Leases[i], false
+		if ji, ok = c.find(l.Run, ji+1); !ok {
 			c.bad(l.Run, "", "lease of a job that is not in the snapshot")
 			return
 		}
@@ -344,14 +379,23 @@ func (c *checker) leases() {
 		if l.From.Before(until[ji]) {
 			c.bad(l.Run, "", "two leases at once")
 		}
-		until[ji], job[i] = l.Until, ji
-		c.lease(ji, l)
+		until[ji] = l.Until
+		kept := c.kept(ji, l.Placement)
+		if !kept {
+			c.lease(ji, l)
+		}
+		all[i] = c.tenant(ji, l.Placement, !kept, l.Until)
 	}
-	all := make([]tenant, len(c.p.Leases))
+	if !c.leasesFit(all) {
+		c.everyMoment(all)
+	}
+}
+
+// everyMoment judges the capacity at each moment at which a lease begins.
+func (c *checker) everyMoment(all []tenant) {
 	var ts []*tenant // those of all with a lease at the moment looked at
 	for i := range c.p.Leases {
 		l := &c.p.Leases[i]
-		all[i] = c.tenant(job[i], l.Placement, !c.kept(job[i], l.Placement), l.Until)
 		ts = append(ts, &all[i])
 		if i+1 < len(c.p.Leases) && c.p.Leases[i+1].From.Equal(l.From) {
 			continue
@@ -366,10 +410,8 @@ func (c *checker) kept(ji int, p Placement) bool {
 	return c.p.Entries[ji].Decision == Keep && slices.Equal(p, c.s.Jobs[ji].Current)
 }
 
-func (c *checker) lease(ji int, l Lease) {
-	if c.kept(ji, l.Placement) {
-		return
-	}
+// lease judges one that is not of a job kept where it is.
+func (c *checker) lease(ji int, l *Lease) {
 	j, e := &c.s.Jobs[ji], &c.p.Entries[ji]
 	c.placement(j, l.Placement, true)
 	if !l.From.Equal(c.s.Now) {

@@ -107,8 +107,10 @@ func (p Placement) Names() []string {
 	return out
 }
 
-func (p Placement) String() string {
-	b := make([]byte, 0, 16*len(p))
+func (p Placement) String() string { return string(p.Append(make([]byte, 0, 16*len(p)))) }
+
+// Append appends the placement as String shows it.
+func (p Placement) Append(b []byte) []byte {
 	for i, s := range p {
 		if i > 0 {
 			b = append(b, ',')
@@ -116,5 +118,5 @@ func (p Placement) String() string {
 		b = append(append(b, s.Node...), ':')
 		b = strconv.AppendInt(b, int64(s.GPUs), 10)
 	}
-	return string(b)
+	return b
 }

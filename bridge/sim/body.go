@@ -24,6 +24,8 @@ type truth struct {
 	save    time.Duration
 	speedOf func(planner.Shape) float64 // speed
 	known   []planner.ShapeSpeed        // the shapes that were asked about so far: few
+	shown   []planner.ShapeSpeed        // the newest list that was found to say so: nobody writes to one
+	loading time.Duration               // what a resume on the requested GPUs costs
 }
 
 // DefaultCheckpoint is what saving costs unless the trace says otherwise.
@@ -43,7 +45,7 @@ func truthOf(j trace.Job, perNode int, s Speeds) *truth {
 	if j.Resume > 0 {
 		t.resume = func(int) time.Duration { return j.Resume }
 	}
-	t.speedOf = t.speed
+	t.speedOf, t.loading = t.speed, t.resume(j.GPUs)
 	return t
 }
 

@@ -24,7 +24,8 @@ type Known struct {
 	GPUs        int
 	Duration    time.Duration // true, at GPUs on the fewest nodes
 	Speed       func(planner.Shape) float64
-	Resume      time.Duration // on GPUs
+	Shown       *[]planner.ShapeSpeed // the newest list of true speeds that was shown, nil: none is kept
+	Resume      time.Duration         // on GPUs
 	Checkpoint  time.Duration
 	Unit, Lease time.Duration // Lease: of the job's class
 	RoundedGPUs int           // what it takes when 3 becomes 4 and 5 to 7 become 8
@@ -51,7 +52,12 @@ func (o oracle) Estimate(id slurm.JobID, j estimator.Job, now time.Time) planner
 // Oracle shows the truth: speeds, iterations left and costs, each without any doubt.
 func Oracle(now time.Time, j *planner.Job, k *Known) {
 	e := &j.Estimate
-	e.Speeds = trueSpeeds(e.Speeds, k.Speed)
+	if k.Shown == nil || len(e.Speeds) == 0 || len(*k.Shown) != len(e.Speeds) || &(*k.Shown)[0] != &e.Speeds[0] {
+		e.Speeds = trueSpeeds(e.Speeds, k.Speed)
+		if k.Shown != nil {
+			*k.Shown = e.Speeds
+		}
+	}
 	e.Iterations = planner.Exactly(float64(k.Left))
 	e.Resume, e.Checkpoint = planner.Exactly(k.Resume.Seconds()), planner.Exactly(k.Checkpoint.Seconds())
 	e.Reaches, e.Basis = 1, "oracle"

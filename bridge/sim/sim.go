@@ -307,7 +307,7 @@ func (w *world) submit(j trace.Job, total int) {
 func (w *world) known(t *truth, j *planner.Job, s *planner.Snapshot) Known {
 	done := w.cluster.Iteration(slurm.JobID(j.Run.Job))
 	k := Known{Left: max(t.job.Iterations-done, 1), Done: done, GPUs: t.job.GPUs, Duration: t.job.Duration, Speed: t.speedOf,
-		Resume: t.resume(t.job.GPUs), Checkpoint: t.save, Unit: s.Unit, Lease: s.Unit}
+		Shown: &t.shown, Resume: t.loading, Checkpoint: t.save, Unit: s.Unit, Lease: s.Unit}
 	if t.job.Metric != nil {
 		k.Max = t.job.Metric.Max
 	}

@@ -79,7 +79,7 @@ func (in *instance) rank(p *planner.Plan) {
 		}
 		return maxUnits + 1/(1e-9+j.density())
 	}
-	for rank, ji := range in.orderBy(func(ji int) [2]float64 { return [2]float64{group(p.Entries[ji].Decision), urgent(&in.jobs[ji])} }) {
+	for rank, ji := range in.orderFrom(in.byClaim(), func(ji int) [2]float64 { return [2]float64{group(p.Entries[ji].Decision), urgent(&in.jobs[ji])} }) {
 		p.Entries[ji].Rank = rank
 	}
 }
@@ -188,7 +188,7 @@ func (in *instance) budgetWhy() string {
 
 // id names a plan by what it was made from and what it says.
 func (in *instance) id(p planner.Plan) string {
-	h := &digest{}
+	h := &digest{b: make([]byte, 0, 64+64*len(in.nodes)+192*len(in.jobs))}
 	h.number(in.s.Now.UnixNano(), int64(in.s.Unit), int64(in.s.SLOUnits), int64(in.s.MaxPreemptions))
 	if in.bounded && in.stopCap != in.s.MaxPreemptions {
 		h.number(int64(in.stopCap))
@@ -205,7 +205,7 @@ func (in *instance) id(p planner.Plan) string {
 		j, e := &in.jobs[ji], &p.Entries[ji]
 		h.number(int64(j.Run.Job), int64(j.Run.Restart), int64(math.Float64bits(j.n)), int64(math.Float64bits(j.ov)), e.LeaseUntil.UnixNano(),
 			int64(e.Rank), int64(e.Tier))
-		h.text(string(j.Class) + "/" + string(j.State) + "/" + string(e.Decision) + "/" + j.Current.String() + "/" + e.Placement.String())
+		h.joined(string(j.Class), string(j.State), string(e.Decision), j.Current, e.Placement)
 	}
 	sum := sha256.Sum256(h.b)
 	return hex.EncodeToString(sum[:8])
@@ -223,4 +223,13 @@ func (h *digest) number(vs ...int64) {
 func (h *digest) text(s string) {
 	h.number(int64(len(s)))
 	h.b = append(h.b, s...)
+}
+
+// joined is the text of words and placements with strokes in between.
+func (h *digest) joined(class, state, decision string, current, next planner.Placement) {
+	h.number(0)
+	from := len(h.b)
+	h.b = append(append(append(append(append(h.b, class...), '/'), state...), '/'), decision...)
+	h.b = next.Append(append(current.Append(append(h.b, '/')), '/'))
+	binary.LittleEndian.PutUint64(h.b[from-8:], uint64(len(h.b)-from))
 }

@@ -99,6 +99,16 @@ func (f *floor) fitsOn(j *job, i, g int) bool {
 		!(j.Needs.Exclusive && (f.in.nodes[i].held || f.tenants[i] > 0))
 }
 
+// sound reports whether everybody on the floor fits on it beside all others: then whoever leaves finds his place again, whoever else has left.
+func (f *floor) sound() bool {
+	for i := range f.gpus {
+		if f.gpus[i] < 0 || f.cpus[i] < 0 || f.mem[i] < 0 || f.alone[i] > 0 && (f.tenants[i] > 1 || f.in.nodes[i].held) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(f.quota, func(left int) bool { return left < 0 })
+}
+
 // place finds nodes for an option: under the smallest switch that can hold it when it spans nodes, else anywhere in its pool. Each share
 // goes where it breaks the smallest block.
 func (f *floor) place(j *job, o option) (planner.Placement, bool) {

@@ -1,48 +1,77 @@
 package lease
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
 	"unisched/planner/reward"
 )
 
-// place is a job with its keys in an order.
-type place struct {
-	key [2]float64
-	job int
-}
-
 // order sorts jobs for a greedy candidate: less goes first, ties by Run.
 func (in *instance) order(key func(*job) [2]float64) []int {
-	return in.orderBy(func(ji int) [2]float64 { return key(&in.jobs[ji]) })
+	return in.orderFrom(nil, func(ji int) [2]float64 { return key(&in.jobs[ji]) })
 }
 
-// orderBy is order for keys that go by the job's index.
-func (in *instance) orderBy(key func(ji int) [2]float64) []int {
-	places := make([]place, len(in.jobs))
-	for i := range in.jobs {
-		places[i] = place{key(i), i}
+// orderFrom sorts jobs by keys that go by the job's index, starting from an order that is nearly the one asked for within each group, if the first keys are
+// numbers of groups (0, 1, 2); nil: none is known. What comes out does not depend on it.
+func (in *instance) orderFrom(known []int, key func(ji int) [2]float64) []int {
+	n := len(in.jobs)
+	if len(in.places) < 2*n {
+		in.places = make([]place, 2*n)
 	}
-	slices.SortFunc(places, func(a, b place) int {
-		for k := range a.key {
-			switch x, y := a.key[k], b.key[k]; {
-			case x < y:
-				return -1
-			case x > y:
-				return 1
-			case x != y: // one of them is no number
-				return cmp.Compare(x, y)
+	list, spare := in.places[:0:n], in.places[n:2*n]
+	for ji := range spare {
+		spare[ji] = place{key(ji), ji}
+	}
+	for group := 0.; group < 3 && known != nil; group++ {
+		for _, ji := range known {
+			if spare[ji].key[0] == group {
+				list = append(list, spare[ji])
 			}
 		}
-		return a.job - b.job
-	})
-	out := make([]int, len(in.jobs))
-	for i, p := range places {
+	}
+	if len(list) < n {
+		list = append(list[:0], spare...)
+	}
+	out := make([]int, n)
+	for i, p := range sortPlaces(list, spare) {
 		out[i] = p.job
 	}
 	return out
+}
+
+// byLaxity is the order by laxity alone.
+func (in *instance) byLaxity() []int {
+	if in.laxities == nil {
+		in.laxities = in.order(func(j *job) [2]float64 { return [2]float64{j.laxity()} })
+	}
+	return in.laxities
+}
+
+// byGain is the order by density, then laxity.
+func (in *instance) byGain() []int {
+	if in.gains == nil {
+		in.gains = in.order(func(j *job) [2]float64 { return [2]float64{-j.density(), j.laxity()} })
+	}
+	return in.gains
+}
+
+// byClaim is all jobs with a deadline ahead by laxity, then the others by density: nearly the order of many lists.
+func (in *instance) byClaim() []int {
+	if in.claims == nil {
+		in.claims = make([]int, 0, len(in.jobs))
+		for _, ji := range in.byLaxity() {
+			if !math.IsInf(in.jobs[ji].laxity(), 1) {
+				in.claims = append(in.claims, ji)
+			}
+		}
+		for _, ji := range in.byGain() {
+			if math.IsInf(in.jobs[ji].laxity(), 1) {
+				in.claims = append(in.claims, ji)
+			}
+		}
+	}
+	return in.claims
 }
 
 // laxity is the slack in units of the job's first open tier.
@@ -87,7 +116,8 @@ func (j *job) bestGain() float64 {
 
 // leastLaxity runs SLO jobs that can still meet a tier by slack, then the rest by reward per GPU.
 func (in *instance) leastLaxity() []int {
-	return in.fill(in.order(func(j *job) [2]float64 {
+	return in.fill(in.orderFrom(in.byClaim(), func(ji int) [2]float64 {
+		j := &in.jobs[ji]
 		if j.alive {
 			return [2]float64{0, j.laxity() - 1e-6*reward.Urgency(*j.Job)}
 		}

@@ -27,9 +27,12 @@ type instance struct {
 	sizes []int     // share sizes that have block rows, rising
 	taus  []float64 // prefix rows, rising, units
 	jobs  []job
-	alike int     // numbers of like options
-	gains []int   // all jobs by density, then laxity, once somebody asked
-	base  *ledger // every job at its base column
+	alike int // numbers of like options
+	// All jobs in the orders of byGain, byLaxity and byClaim, once somebody asked.
+	gains, laxities, claims []int
+	base                    *ledger // every job at its base column
+	// places is memory of orderFrom.
+	places []place
 	// What ceiling found, once somebody asked.
 	cap    float64
 	capped bool

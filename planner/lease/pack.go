@@ -216,11 +216,8 @@ func (r *packed) fillFree(in *instance) {
 
 // byGain orders the jobs that pass by density, then laxity.
 func (r *packed) byGain(in *instance, pass func(*job) bool) []int {
-	if in.gains == nil {
-		in.gains = in.order(func(j *job) [2]float64 { return [2]float64{-j.density(), j.laxity()} })
-	}
-	var out []int
-	for _, ji := range in.gains {
+	out := make([]int, 0, len(in.jobs))
+	for _, ji := range in.byGain() {
 		if pass(&in.jobs[ji]) {
 			out = append(out, ji)
 		}

@@ -294,7 +294,7 @@ func (in *instance) rounded(pr *program, x []float64) []int {
 			}
 		}
 	}
-	order := in.order(func(j *job) [2]float64 { return [2]float64{0, j.laxity()} })
+	order := slices.Clone(in.byLaxity())
 	slices.SortStableFunc(order, func(a, b int) int {
 		if sure[a] != sure[b] {
 			return cmp.Compare(sure[b], sure[a])

@@ -26,7 +26,11 @@ type forecast struct {
 	woken []bool  // nodes that were asleep and have been started on
 	full  []bool  // options (by what they need) that found no hole in this slot: nothing gets free within one
 	nodes [][]int // of place, -1 for one that is not in the snapshot
+	fixed []bool  // jobs that may not be moved once they sit
+	idle  []bool  // jobs that may only wait, for another reason than that they are leaving
 	queue []claim // of the slot at hand
+	// memory is where nodes are kept.
+	memory []int
 	// classes is memory of sort: the queue by class.
 	classes [4][]claim
 	out     []planner.Lease
@@ -71,8 +75,15 @@ type claim struct {
 // forecast is an empty play-out.
 func (in *instance) forecast() *forecast {
 	n := len(in.jobs)
-	return &forecast{in: in, floor: newFloor(in), woken: make([]bool, len(in.nodes)), tier: make([]int, n), left: make([]float64, n), place: make([]planner.Placement, n),
-		phi: make([]float64, n), until: make([]time.Time, n), since: make([]time.Time, n), begun: make([]time.Time, n), ended: make([]time.Time, n), nodes: make([][]int, n), full: make([]bool, in.alike)}
+	f := &forecast{in: in, floor: newFloor(in), woken: make([]bool, len(in.nodes)), tier: make([]int, n), left: make([]float64, n), place: make([]planner.Placement, n),
+		phi: make([]float64, n), until: make([]time.Time, n), since: make([]time.Time, n), begun: make([]time.Time, n), ended: make([]time.Time, n), nodes: make([][]int, n),
+		fixed: make([]bool, n), idle: make([]bool, n), full: make([]bool, in.alike)}
+	for ji := range in.jobs {
+		j := &in.jobs[ji]
+		f.fixed[ji] = j.Foreign || !j.Preemptible
+		f.idle[ji] = j.idle != "" && j.idle != planner.ReasonLeaving
+	}
+	return f
 }
 
 // play runs the list scheduler for so many units, or until nobody is left.
@@ -82,7 +93,8 @@ func (in *instance) play(entries []planner.Entry, units int) *forecast {
 		f.seat(ji, entries[ji])
 	}
 	f.order = make([]claim, 0, len(in.jobs))
-	for rank, ji := range in.order(func(j *job) [2]float64 {
+	for rank, ji := range in.orderFrom(in.byClaim(), func(ji int) [2]float64 {
+		j := &in.jobs[ji]
 		if j.counted {
 			return [2]float64{0, j.laxity()}
 		}
@@ -130,27 +142,26 @@ func (f *forecast) seat(ji int, e planner.Entry) {
 func (f *forecast) sit(ji int, p planner.Placement, at, until time.Time) {
 	j := &f.in.jobs[ji]
 	f.place[ji], f.since[ji], f.until[ji], f.phi[ji] = p, at, until, 1
-	shape := p.Shape()
-	if shape.Equal(j.curr.shape) {
+	if p.Has(j.curr.shape) {
 		f.phi[ji] = j.curr.phi
 	}
-	for _, o := range j.opts {
-		if o.shape.Equal(shape) {
+	for k := range j.opts {
+		if o := &j.opts[k]; p.Has(o.shape) {
 			f.phi[ji] = o.phi
 		}
 	}
 	if f.begun[ji].IsZero() {
 		f.begun[ji] = at
 	}
-	on := make([]int, len(p))
-	for k, sh := range p {
+	from := len(f.memory)
+	for _, sh := range p {
 		i, ok := f.in.index[sh.Node]
 		if !ok {
 			i = -1
 		}
-		on[k] = i
+		f.memory = append(f.memory, i)
 	}
-	f.nodes[ji] = on
+	f.nodes[ji] = f.memory[from:len(f.memory):len(f.memory)]
 	f.rouse(ji, p)
 	f.book(ji, 1)
 }
@@ -219,40 +230,25 @@ func (f *forecast) work(t, next time.Time) bool {
 func (j *job) stuck() bool { return j.n >= maxUnits/1000 }
 
 // slot decides who runs from t on. Whoever may be moved gets up; then jobs sit down again in the order of claim, in place when nobody with a
-// better claim took it.
+// better claim took it. Those who come before everybody that waits find their places as they left them, and need not get up.
 func (f *forecast) slot(t time.Time) {
 	clear(f.full)
 	now := t.Sub(f.in.s.Now).Seconds() / f.in.unit
-	f.queue = f.queue[:0]
-	still := f.order[:0]
-	for _, c := range f.order {
-		ji := c.ji
-		j := &f.in.jobs[ji]
-		seated := len(f.place[ji]) > 0
-		if !seated && (!f.ended[ji].IsZero() || len(j.opts) == 0 || j.idle != "" && j.idle != planner.ReasonLeaving) {
-			continue // need not or cannot run, in no later slot either
-		}
-		still = append(still, c)
-		switch {
-		case seated && (j.Foreign || !j.Preemptible || f.until[ji].After(t)):
-			continue // may not be moved
-		case !f.ended[ji].IsZero() || j.idle != "" && j.idle != planner.ReasonLeaving:
-			continue
-		case f.key != nil:
-			c.key = f.key(ji, t)
-		default:
-			c.key = f.claim(ji, now, c.rank)
-		}
-		f.queue = append(f.queue, c)
-		if seated {
-			f.book(ji, -1)
+	first := f.line(t, now)
+	if f.floor.sound() {
+		f.queue = slices.DeleteFunc(f.queue, func(c claim) bool { return c.key < first && len(f.place[c.ji]) > 0 })
+	}
+	if len(f.queue) == 0 {
+		return
+	}
+	for _, c := range f.queue {
+		if len(f.place[c.ji]) > 0 {
+			f.book(c.ji, -1)
 		}
 	}
-	f.order = still
 	f.sort()
 	for _, c := range f.queue {
 		ji := c.ji
-		j := &f.in.jobs[ji]
 		if len(f.place[ji]) > 0 {
 			if f.stays(ji) {
 				f.book(ji, 1)
@@ -260,10 +256,41 @@ func (f *forecast) slot(t time.Time) {
 			}
 			f.close(ji, t)
 			f.place[ji] = nil
-			f.left[ji] = min(maxUnits, f.left[ji]+j.ov)
+			f.left[ji] = min(maxUnits, f.left[ji]+f.in.jobs[ji].ov)
 		}
 		f.try(ji, t)
 	}
+}
+
+// line makes the queue of a slot, unsorted, and returns the least key of those in it that wait, +Inf when nobody does.
+func (f *forecast) line(t time.Time, now float64) float64 {
+	first := math.Inf(1)
+	f.queue = f.queue[:0]
+	still := f.order[:0]
+	for _, c := range f.order {
+		ji := c.ji
+		seated := len(f.place[ji]) > 0
+		if !seated && (!f.ended[ji].IsZero() || len(f.in.jobs[ji].opts) == 0 || f.idle[ji]) {
+			continue // need not or cannot run, in no later slot either
+		}
+		still = append(still, c)
+		switch {
+		case seated && (f.fixed[ji] || f.until[ji].After(t)):
+			continue // may not be moved
+		case !f.ended[ji].IsZero() || f.idle[ji]:
+			continue
+		case f.key != nil:
+			c.key = f.key(ji, t)
+		default:
+			c.key = f.claim(ji, now, c.rank)
+		}
+		if !seated {
+			first = min(first, c.key)
+		}
+		f.queue = append(f.queue, c)
+	}
+	f.order = still
+	return first
 }
 
 // sort puts the queue in order. Most of it is in order already, class by class, since the ranks of a class rise: only a class that is not is sorted.

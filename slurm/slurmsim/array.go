@@ -25,7 +25,7 @@ func (c *Cluster) split(j *job) *job {
 	c.lastID++
 	t.id, t.task, t.waiting, t.queued = c.lastID, task, nil, false
 	t.view = slurm.Job{}
-	c.jobs[t.id] = &t
+	c.add(&t)
 	c.sorted = append(c.sorted, &t)
 	c.note(&t, "task %d of %d", task, j.array)
 	c.touch(&t)

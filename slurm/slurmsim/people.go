@@ -74,7 +74,7 @@ func (c *Cluster) Submit(s Submission) slurm.JobID {
 	if s.Hold {
 		j.reason = "JobHeldUser"
 	}
-	c.jobs[id] = j
+	c.add(j)
 	c.sorted = append(c.sorted, j)
 	if !s.Deadline.IsZero() {
 		c.deadlined = append(c.deadlined, j)
@@ -190,8 +190,18 @@ func (c *Cluster) Forget(id slurm.JobID) {
 	}
 }
 
+// add makes a new job known.
+func (c *Cluster) add(j *job) {
+	c.jobs[j.id] = j
+	for slurm.JobID(len(c.byID)) <= j.id {
+		c.byID = append(c.byID, nil)
+	}
+	c.byID[j.id] = j
+}
+
 func (c *Cluster) drop(j *job) {
 	delete(c.jobs, j.id)
+	c.byID[j.id] = nil
 	if i, ok := slices.BinarySearchFunc(c.sorted, j.id, func(x *job, id slurm.JobID) int { return int(x.id - id) }); ok {
 		c.sorted = slices.Delete(c.sorted, i, i+1)
 	}

@@ -133,6 +133,7 @@ type Cluster struct {
 	byNode map[string]*node
 	parts  []Partition
 	jobs   map[slurm.JobID]*job
+	byID   []*job // the same by id, which are handed out from 1 on
 	lastID slurm.JobID
 
 	events      events
@@ -318,7 +319,11 @@ func (c *Cluster) Changes() int64 { return c.version }
 
 // Iteration is the iteration that a job has truly reached, reported or not; 0 for a job that is not known.
 func (c *Cluster) Iteration(id slurm.JobID) int64 {
-	switch j := c.jobs[id]; {
+	var j *job
+	if id > 0 && int64(id) < int64(len(c.byID)) {
+		j = c.byID[id]
+	}
+	switch {
 	case j == nil:
 		return 0
 	case j.run != nil:
