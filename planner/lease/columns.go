@@ -1,8 +1,6 @@
 package lease
 
 import (
-	"math"
-
 	"unisched/planner"
 	"unisched/planner/reward"
 )
@@ -100,7 +98,7 @@ func (in *instance) columns(j *job) {
 	for _, w := range ws {
 		earn, holds := in.earn(j, w), w.kind != wait && (j.Foreign || !j.Preemptible)
 		for _, t := range tiers {
-			if in.mayMeet(w, j.due[t]) {
+			if in.mayMeet(j, w, j.due[t]) {
 				value := reward.Urgency(*j.Job) * j.reaches() * in.cfg.Reward.Tier(j.Tiers[t].Value)
 				j.cols = append(j.cols, column{w.kind, w.opt, t, value*in.trust(j, w, t) + earn, value, w.gpus, w.pool, w.left, j.due[t], holds, nil, 0})
 			}
@@ -127,21 +125,16 @@ func (in *instance) large() bool { return len(in.jobs) > 1500 }
 func (in *instance) trust(j *job, w way, t int) float64 {
 	sum, met := 0.0, 0.0
 	for k := t; k < len(j.due) && good(j.Tiers[k].Value); k++ {
-		p := in.chance(w, j.due[k])
+		p := in.chance(j, w, j.due[k])
 		sum += max(0, p-met) * j.Tiers[k].Value
 		met = max(met, p)
 	}
 	return min(1, sum/j.Tiers[t].Value)
 }
 
-// chance is the probability that what would end so meets a deadline.
-func (in *instance) chance(w way, due float64) float64 {
-	return 0.5 * math.Erfc((w.finish-due)/(in.cfg.Risk*(w.finish+riskUnits)*math.Sqrt2))
-}
-
 // mayMeet reports whether a deadline can be counted on at all, for what it is worth with its chance: a job that is expected a little late is not given up for it.
-func (in *instance) mayMeet(w way, due float64) bool {
-	return w.finish <= due || in.chance(w, due) >= leastChance
+func (in *instance) mayMeet(j *job, w way, due float64) bool {
+	return w.finish <= due || in.chance(j, w, due) >= leastChance
 }
 
 // leastChance is the least chance of meeting a deadline for which it is still counted on.
@@ -161,7 +154,7 @@ func (in *instance) openTiers(j *job, ws []way, most int) []int {
 			continue
 		}
 		for _, w := range ws {
-			if in.mayMeet(w, due) {
+			if in.mayMeet(j, w, due) {
 				open = append(open, t)
 				break
 			}

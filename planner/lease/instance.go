@@ -92,6 +92,7 @@ type job struct {
 	quota  int    // index into quotas, -1 none
 	// n is the work left in units at the best option, with the cost of expected suspensions; ov is what one suspension now costs.
 	n, ov   float64
+	doubt   doubt
 	due     []float64 // deadlines in units from now, by tier
 	alive   bool      // an SLO job with a tier that can still be met
 	counted bool      // the plan that is being played out counts on a tier of it
@@ -287,6 +288,9 @@ func (in *instance) times(j *job) {
 		}
 	} else if sec, ok := in.workSeconds(j); ok {
 		work = units(sec)
+		if j.Class.SLO() {
+			j.doubt = in.doubtOf(j)
+		}
 	}
 	suspensions := min(max(0, finite(e.Suspensions)), 1000)
 	if limit := j.TimeLeft.Seconds() / in.unit; limit > 0 && !j.Foreign { // every run ends at its time limit

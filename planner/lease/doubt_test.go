@@ -1,0 +1,53 @@
+package lease
+
+import (
+	"math"
+	"testing"
+
+	"unisched/planner"
+	"unisched/planner/plantest"
+)
+
+// TestDoubt: what an estimate does not know for sure keeps deadlines open that its middle misses; what is known exactly has only the luck of a run.
+func TestDoubt(t *testing.T) {
+	const due = 80.0
+	job := func(speed, iters planner.Interval) planner.Job {
+		j := plantest.Strict(plantest.Job(1, 100, planner.Shape{1}), due)
+		work := j.Estimate.Iterations.Mid
+		unit := j.Estimate.Speeds[0].Speed.Mid
+		j.Estimate.Iterations = planner.Interval{Low: work * iters.Low, Mid: work * iters.Mid, High: work * iters.High}
+		j.Estimate.Speeds = []planner.ShapeSpeed{{Shape: planner.Shape{1}, Speed: planner.Interval{Low: unit * speed.Low, Mid: unit * speed.Mid, High: unit * speed.High}}}
+		return j
+	}
+	one := planner.Exactly(1)
+	for _, c := range []struct {
+		name         string
+		speed, iters planner.Interval
+		want         bool // the deadline is counted on
+	}{
+		{"known exactly, a fifth too late", one, one, false},
+		{"the speed is a guess that may be half as fast again", planner.Interval{Low: 0.6, Mid: 1, High: 1.6}, one, true},
+		{"the iterations are a guess", one, planner.Interval{Low: 0.5, Mid: 1, High: 2}, true},
+		{"a guess, but a narrow one", planner.Interval{Low: 0.98, Mid: 1, High: 1.02}, one, false},
+		{"may take longer, not shorter", one, planner.Interval{Low: 1, Mid: 1, High: 3}, false},
+	} {
+		in := newInstance(plantest.Snapshot(plantest.Nodes(1, 1), job(c.speed, c.iters)), Config{}.filled())
+		if got := in.jobs[0].alive; got != c.want {
+			t.Errorf("%s: alive is %v, want %v", c.name, got, c.want)
+		}
+	}
+	for _, bad := range []planner.Interval{{}, planner.Exactly(math.NaN()), planner.Exactly(math.Inf(1)), {Low: -1, Mid: 1, High: math.Inf(1)}, {Low: math.NaN(), Mid: 1, High: math.NaN()}} {
+		for _, j := range []planner.Job{job(bad, one), job(one, bad)} {
+			in := newInstance(plantest.Snapshot(plantest.Nodes(1, 1), j), Config{}.filled())
+			d := in.jobs[0].doubt
+			if !(d.below >= 0) || !(d.above >= 0) || math.IsInf(d.below, 0) || math.IsInf(d.above, 0) {
+				t.Errorf("estimate %v gives doubt %+v", j.Estimate, d)
+			}
+			for _, c := range in.jobs[0].cols {
+				if math.IsNaN(c.obj) || math.IsInf(c.obj, 0) {
+					t.Errorf("estimate %v gives a column of %v", j.Estimate, c.obj)
+				}
+			}
+		}
+	}
+}
