@@ -49,6 +49,7 @@ func (in *instance) pack(name string, choice []int) packed {
 	r.stayPut(in)
 	r.obeyBudget(in)
 	r.obeyQuotas(in)
+	r.reprieve(in) // those who were to go for starts that were taken back
 	r.fillFree(in)
 	r.score(in)
 	return r
