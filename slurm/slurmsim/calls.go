@@ -62,7 +62,7 @@ func (c *Cluster) answer() {
 
 // known finds a job for a call.
 func (c *Cluster) known(op string, id slurm.JobID) (*job, error) {
-	if j := c.jobs[id]; j != nil {
+	if j := c.byID(id); j != nil {
 		return j, nil
 	}
 	return nil, refuse(op, slurm.ErrNotFound, 2017, "Invalid job id specified")

@@ -16,7 +16,7 @@ func (c *Cluster) began() map[string]int {
 	out := map[string]int{}
 	for _, e := range c.history {
 		if strings.HasPrefix(e.What, "start ") {
-			out[c.jobs[e.Job].sub.Name] = int(e.At.Sub(c.cfg.Start).Seconds())
+			out[c.byID(e.Job).sub.Name] = int(e.At.Sub(c.cfg.Start).Seconds())
 		}
 	}
 	return out

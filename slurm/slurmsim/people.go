@@ -65,7 +65,7 @@ func (c *Cluster) Submit(s Submission) slurm.JobID {
 	if s.Begin.After(c.now) {
 		j.begin, j.reason = second(s.Begin), "BeginTime"
 	}
-	if other := c.jobs[s.After]; s.After != 0 && (other == nil || other.finished()) {
+	if other := c.byID(s.After); s.After != 0 && (other == nil || other.finished()) {
 		j.after = 0
 	} else if s.After != 0 {
 		c.waits[s.After] = append(c.waits[s.After], j)
@@ -87,7 +87,7 @@ func (c *Cluster) Submit(s Submission) slurm.JobID {
 
 // Cancel is scancel.
 func (c *Cluster) Cancel(id slurm.JobID) {
-	j := c.jobs[id]
+	j := c.byID(id)
 	switch {
 	case j == nil || j.finished():
 	case j.requeueing: // it does not come back
@@ -105,7 +105,7 @@ func (c *Cluster) Cancel(id slurm.JobID) {
 
 // Hold and Release are those of the job's owner; an owner may not release an admin's hold.
 func (c *Cluster) Hold(id slurm.JobID) {
-	if j := c.jobs[id]; j != nil && !j.finished() {
+	if j := c.byID(id); j != nil && !j.finished() {
 		c.hold(j, true, "JobHeldUser")
 		c.touch(j)
 		c.enqueue(j)
@@ -114,7 +114,7 @@ func (c *Cluster) Hold(id slurm.JobID) {
 
 // Release takes a user's hold off.
 func (c *Cluster) Release(id slurm.JobID) {
-	if j := c.jobs[id]; j != nil && j.held && j.reason != "JobHeldAdmin" {
+	if j := c.byID(id); j != nil && j.held && j.reason != "JobHeldAdmin" {
 		c.hold(j, false, "")
 		c.touch(j)
 		c.enqueue(j)
@@ -123,7 +123,7 @@ func (c *Cluster) Release(id slurm.JobID) {
 
 // SetBegin is the owner's scontrol update StartTime.
 func (c *Cluster) SetBegin(id slurm.JobID, t time.Time) {
-	if j := c.jobs[id]; j != nil && j.pending() {
+	if j := c.byID(id); j != nil && j.pending() {
 		j.begin = second(t)
 		c.touch(j)
 		c.enqueue(j)
@@ -179,7 +179,7 @@ func (c *Cluster) Resume(name string) {
 
 // Forget makes a job vanish without a trace and lets its id be used again, as a controller that crashed before it saved its state does.
 func (c *Cluster) Forget(id slurm.JobID) {
-	j := c.jobs[id]
+	j := c.byID(id)
 	c.dequeue(j)
 	c.stopRun(j)
 	c.free(j)
@@ -192,16 +192,22 @@ func (c *Cluster) Forget(id slurm.JobID) {
 
 // add makes a new job known.
 func (c *Cluster) add(j *job) {
-	c.jobs[j.id] = j
-	for slurm.JobID(len(c.byID)) <= j.id {
-		c.byID = append(c.byID, nil)
+	for slurm.JobID(len(c.jobs)) <= j.id {
+		c.jobs = append(c.jobs, nil)
 	}
-	c.byID[j.id] = j
+	c.jobs[j.id] = j
+}
+
+// byID is the job of an id, nil when it is not known.
+func (c *Cluster) byID(id slurm.JobID) *job {
+	if id <= 0 || int64(id) >= int64(len(c.jobs)) {
+		return nil
+	}
+	return c.jobs[id]
 }
 
 func (c *Cluster) drop(j *job) {
-	delete(c.jobs, j.id)
-	c.byID[j.id] = nil
+	c.jobs[j.id] = nil
 	if i, ok := slices.BinarySearchFunc(c.sorted, j.id, func(x *job, id slurm.JobID) int { return int(x.id - id) }); ok {
 		c.sorted = slices.Delete(c.sorted, i, i+1)
 	}
@@ -261,7 +267,7 @@ type Edit struct {
 
 // Edit changes a job as its owner would.
 func (c *Cluster) Edit(id slurm.JobID, e Edit) {
-	j := c.jobs[id]
+	j := c.byID(id)
 	if j == nil || j.finished() {
 		return
 	}

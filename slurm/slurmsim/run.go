@@ -354,7 +354,7 @@ const purgeInterval = time.Minute
 func (c *Cluster) forgets(j *job, at time.Time) {
 	id, end := j.id, j.end
 	c.at(at, func() {
-		if j.finished() && j.end.Equal(end) && c.jobs[id] == j && !j.completing {
+		if j.finished() && j.end.Equal(end) && c.byID(id) == j && !j.completing {
 			c.drop(j)
 		}
 	})

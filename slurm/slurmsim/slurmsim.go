@@ -132,8 +132,7 @@ type Cluster struct {
 	nodes  []*node
 	byNode map[string]*node
 	parts  []Partition
-	jobs   map[slurm.JobID]*job
-	byID   []*job // the same by id, which are handed out from 1 on
+	jobs   []*job // by id, which are handed out from 1 on; nil: forgotten
 	lastID slurm.JobID
 
 	events      events
@@ -180,7 +179,7 @@ func (e Event) String() string {
 func New(cfg Config, nodes []Node, parts ...Partition) *Cluster {
 	cfg = cfg.filled()
 	c := &Cluster{cfg: cfg, now: cfg.Start, rng: rand.New(rand.NewPCG(cfg.Seed, 0x9e3779b97f4a7c15)), byNode: map[string]*node{},
-		jobs: map[slurm.JobID]*job{}, waits: map[slurm.JobID][]*job{}, parts: slices.Clone(parts), version: 1, changed: cfg.Start}
+		waits: map[slurm.JobID][]*job{}, parts: slices.Clone(parts), version: 1, changed: cfg.Start}
 	if cfg.BatchDelay > 0 {
 		c.phase = time.Duration(c.rng.Int64N(int64(time.Second)))
 		c.bfPhase = time.Duration(c.rng.Int64N(int64(max(cfg.BackfillInterval, 1))))
@@ -319,11 +318,7 @@ func (c *Cluster) Changes() int64 { return c.version }
 
 // Iteration is the iteration that a job has truly reached, reported or not; 0 for a job that is not known.
 func (c *Cluster) Iteration(id slurm.JobID) int64 {
-	var j *job
-	if id > 0 && int64(id) < int64(len(c.byID)) {
-		j = c.byID[id]
-	}
-	switch {
+	switch j := c.byID(id); {
 	case j == nil:
 		return 0
 	case j.run != nil:
