@@ -247,6 +247,11 @@ func (f *forecast) slot(t time.Time) {
 		}
 	}
 	f.sort()
+	f.sitAgain(t)
+}
+
+// sitAgain seats the queue in its order: in place where that is still free, else anew.
+func (f *forecast) sitAgain(t time.Time) {
 	for _, c := range f.queue {
 		ji := c.ji
 		if len(f.place[ji]) > 0 {

@@ -22,19 +22,7 @@ func (f *forecast) everybodyUp(t time.Time) {
 		}
 	}
 	slices.SortFunc(f.queue, claim.compare)
-	for _, c := range f.queue {
-		ji := c.ji
-		if len(f.place[ji]) > 0 {
-			if f.stays(ji) {
-				f.book(ji, 1)
-				continue
-			}
-			f.close(ji, t)
-			f.place[ji] = nil
-			f.left[ji] = min(maxUnits, f.left[ji]+f.in.jobs[ji].ov)
-		}
-		f.try(ji, t)
-	}
+	f.sitAgain(t)
 }
 
 // Whoever keeps his seat because nobody with a better claim waits would have found it again: the floor, the seats and the leases are those of a play in which
