@@ -20,8 +20,12 @@ func (b *Bridge) crowd() map[string]int {
 // of H GPU-hours makes each wait H/G hours longer, and all together W H/G.
 func (b *Bridge) tooDear(rec *Record) string {
 	most := b.cfg.Admission.WaitHours
-	waiting, gpus := b.crowded[rec.Original.Partition], b.partitionGPUs(rec.Original.Partition)
-	if most <= 0 || waiting == 0 || gpus == 0 {
+	waiting := b.crowded[rec.Original.Partition]
+	if most <= 0 || waiting == 0 {
+		return ""
+	}
+	gpus := b.partitionGPUs(rec.Original.Partition)
+	if gpus == 0 {
 		return ""
 	}
 	hours, ran := rec.declared()
