@@ -25,11 +25,15 @@ type estimateInput struct {
 	samples, last             int   // number, and doublings of the newest one's iterations in quarters
 	newest                    int64 // when the newest sample began
 	points                    int
-	point                     int64 // iteration of the newest one
+	point                     int64 // iteration of the newest one, of a long curve in steps of its sixty-fourth part
+	met                       bool  // the newest one reaches the target
 	resumes, checkpoints      int
 	grad, bytes, limit, ran   float64
 	resume, checkpoint, batch float64
 }
+
+// longCurve is how many reports a curve has at least that is fitted anew only when it has grown by one part in as many. A fit takes milliseconds.
+const longCurve = 64
 
 // input sums up a job.
 func (b *Bridge) input(now time.Time, rec *Record) estimateInput {
@@ -40,7 +44,10 @@ func (b *Bridge) input(now time.Time, rec *Record) estimateInput {
 		in.last, in.newest, in.batch = quarters(s.N), s.At.UnixNano(), s.Batch
 	}
 	if n := len(rec.Curve); n > 0 {
-		in.point = rec.Curve[n-1].Iter
+		in.point, in.met = rec.Curve[n-1].Iter, rec.metTarget()
+	}
+	if in.points > longCurve { // one report more says little, and a job of weeks sends thousands
+		in.points, in.point = longCurve+1, int64(longCurve*math.Log(float64(max(in.point, 1))))
 	}
 	if n := len(rec.Resumes); n > 0 {
 		in.resume = rec.Resumes[n-1].Seconds

@@ -19,6 +19,7 @@ type curveFit struct {
 	perfect      float64 // the best value that the metric can have, 0 when unknown
 	gap          float64 // distance of two reports, in x
 	future       []float64
+	ahead        ahead
 }
 
 // newCurveFit normalises a curve.
@@ -72,6 +73,7 @@ func newCurveFit(pts []Point, t Target) (*curveFit, bool) {
 		return nil, false
 	}
 	c.milestones(t)
+	c.ahead = c.lookAhead()
 	c.noiseLevels()
 	return c, true
 }
@@ -107,18 +109,18 @@ func (c *curveFit) axis(pts []Point, t *Target) []float64 {
 
 func medianOf(a, b, c float64) float64 { return max(min(a, b), min(max(a, b), c)) }
 
-// thinned lists the reports of a fit: all of the last half of maxFit, the older ones evenly.
+// thinned lists the reports of a fit: all of the last half of MaxFit, the older ones evenly.
 func thinned(n int) []int {
-	out := make([]int, 0, min(n, maxFit))
-	if n <= maxFit {
+	out := make([]int, 0, min(n, MaxFit))
+	if n <= MaxFit {
 		for i := range n {
 			out = append(out, i)
 		}
 		return out
 	}
-	old := n - maxFit/2
-	for i := range maxFit / 2 {
-		out = append(out, i*old/(maxFit/2))
+	old := n - MaxFit/2
+	for i := range MaxFit / 2 {
+		out = append(out, i*old/(MaxFit/2))
 	}
 	for i := old; i < n; i++ {
 		out = append(out, i)
@@ -172,12 +174,24 @@ func (c *curveFit) step(x, m float64) float64 {
 	return 1 - math.Exp(-(x-m)/c.rise)
 }
 
+// risen is how much of the gain of each drop at ms has been brought at each of xs, row by row.
+func (c *curveFit) risen(xs, ms []float64) []float64 {
+	out := make([]float64, 0, len(xs)*len(ms))
+	for _, x := range xs {
+		for _, m := range ms {
+			out = append(out, c.step(x, m))
+		}
+	}
+	return out
+}
+
 // fitAll fits every family and returns the weights of Bayesian model averaging, tempered for the correlation of the residuals.
 func (c *curveFit) fitAll() ([]fitted, []float64) {
 	n, k := len(c.v), len(c.steps)
 	fits, w := make([]fitted, len(families)), make([]float64, len(families))
 	var buf scratch
 	jac := make([]float64, n*maxDim)
+	risen := c.risen(c.x, c.steps)
 	best := math.Inf(-1)
 	for i := range families {
 		fam := &families[i]
@@ -192,10 +206,11 @@ func (c *curveFit) fitAll() ([]fitted, []float64) {
 		}
 		q.prec = independent(tau, q.dim)
 		q.predict = func(p *vec, out []float64) {
+			co := fam.settle(p)
 			for j := range out {
-				v := fam.f(p, c.x[j], c.lx[j])
-				for s, m := range c.steps {
-					v += p[fam.dim+s] * c.step(c.x[j], m)
+				v := fam.f(&co, c.x[j], c.lx[j])
+				for s := range k {
+					v += p[fam.dim+s] * risen[j*k+s]
 				}
 				out[j] = v
 			}

@@ -6,6 +6,17 @@ import (
 	"slices"
 )
 
+// ahead are the reports to come: where they are, and how much of the gain of each drop to come has been brought by then. Every draw walks them.
+type ahead struct{ x, lx, risen []float64 }
+
+func (c *curveFit) lookAhead() (a ahead) {
+	for x := c.now + c.gap; x <= c.max+1e-9; x += c.gap {
+		a.x, a.lx = append(a.x, x), append(a.lx, math.Log(x))
+	}
+	a.risen = c.risen(a.x, c.future)
+	return a
+}
+
 // draw simulates one future: a curve from the posterior of the family, moved to where the last reports are, steps to come, and the noise of each report. It returns the
 // first report that reaches the target, 0 when none does before the maximum; kept is false for a curve that falls (the monotone prior).
 func (c *curveFit) draw(fam *family, fit *fitted, rng *rand.Rand) (x float64, kept bool) {
@@ -14,15 +25,16 @@ func (c *curveFit) draw(fam *family, fit *fitted, rng *rand.Rand) (x float64, ke
 	if l, ok := fit.root(d); ok {
 		p = fit.sampleFrom(&l, d, rng.NormFloat64)
 	}
-	curve := func(x float64) float64 {
-		v := fam.f(&p, x, math.Log(x))
+	co := fam.settle(&p)
+	curve := func(x, lx float64) float64 {
+		v := fam.f(&co, x, lx)
 		for s, m := range c.steps {
 			v += max(p[fam.dim+s], 0) * c.step(x, m)
 		}
 		return v
 	}
-	end := curve(c.now)
-	top := curve(c.max)
+	end := curve(c.now, math.Log(c.now))
+	top := curve(c.max, math.Log(c.max))
 	if math.IsNaN(end) || math.IsNaN(top) || top < end-0.5*c.noise {
 		return 0, false
 	}
@@ -32,10 +44,10 @@ func (c *curveFit) draw(fam *family, fit *fitted, rng *rand.Rand) (x float64, ke
 		last = max(p[fam.dim+k-1], 0)
 	}
 	gains := c.gains(last, end+shift, rng)
-	for x := c.now + c.gap; x <= c.max+1e-9; x += c.gap {
-		v := curve(x) + shift + c.jitter*rng.NormFloat64()
-		for i, m := range c.future {
-			v += gains[i] * c.step(x, m)
+	for k, x := range c.ahead.x {
+		v := curve(x, c.ahead.lx[k]) + shift + c.jitter*rng.NormFloat64()
+		for i := range c.future {
+			v += gains[i] * c.ahead.risen[k*len(c.future)+i]
 		}
 		if v >= 1 {
 			return min(x, c.max), true
@@ -52,12 +64,12 @@ func (f *fitted) root(d int) (mat, bool) {
 }
 
 // anchor is the median residual of the last reports.
-func (c *curveFit) anchor(curve func(float64) float64) float64 {
+func (c *curveFit) anchor(curve func(x, lx float64) float64) float64 {
 	n := len(c.v)
 	k := min(7, max(3, n/4))
 	var r [7]float64
 	for i := range k {
-		r[i] = c.v[n-k+i] - curve(c.x[n-k+i])
+		r[i] = c.v[n-k+i] - curve(c.x[n-k+i], c.lx[n-k+i])
 	}
 	return 0.7 * median(r[:k])
 }
@@ -123,10 +135,10 @@ func (c *curveFit) trendDraw(t *trend, rng *rand.Rand) float64 {
 	if len(c.steps) > 0 {
 		gains = [8]float64{}
 	}
-	for x := c.now + c.gap; x <= c.max+1e-9; x += c.gap {
+	for k, x := range c.ahead.x {
 		v := level + slope*(x-c.now) + c.jitter*rng.NormFloat64()
-		for i, m := range c.future {
-			v += gains[i] * c.step(x, m)
+		for i := range c.future {
+			v += gains[i] * c.ahead.risen[k*len(c.future)+i]
 		}
 		if v >= 1 {
 			return min(x, c.max)
