@@ -85,8 +85,15 @@ const maxStale = 64
 // estimate refreshes what the estimator believes of our jobs: in a round of all of them, else only of those of which nothing is known yet. What has not changed is brought up to
 // date; the lore of other jobs reaches a job after a few units at the latest.
 func (b *Bridge) estimate(now time.Time, round bool) {
-	if round && b.parts.Estimator == nil { // another one knows, and learns, by itself
-		b.learn(now)
+	if round {
+		for _, rec := range b.known() {
+			if rec.Phase == Running {
+				b.compareRuns(now, rec)
+			}
+		}
+		if b.parts.Estimator == nil { // another one knows, and learns, by itself
+			b.learn(now)
+		}
 	}
 	renewed := 0
 	for _, rec := range b.inTurn(round) {

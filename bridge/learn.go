@@ -68,6 +68,8 @@ type Taught struct {
 	Run bool `json:"run,omitempty"`
 	// Leases of the run in progress are counted already.
 	Leases int `json:"leases,omitempty"`
+	// Compared is when the newest run began whose speed was held against the run before.
+	Compared time.Time `json:"compared,omitzero"`
 }
 
 // Bounds of one round's learning. A lesson takes about a millisecond.
@@ -212,6 +214,29 @@ func (b *Bridge) teach(now time.Time, rec *Record) bool {
 	rec.dirty = true
 	return true
 }
+
+// compareRuns teaches how much the speed of a job's runs differs, from the run in progress as soon as it has been measured for a while.
+func (b *Bridge) compareRuns(now time.Time, rec *Record) {
+	n := len(rec.Samples)
+	if n < 2 {
+		return
+	}
+	s := rec.Samples[n-1]
+	if s.Profile || !s.At.After(rec.Taught.Compared) || s.IterTime*float64(s.N) < leastCompared.Seconds() {
+		return
+	}
+	rec.Taught.Compared, rec.dirty = s.At, true
+	for i := n - 2; i >= 0; i-- {
+		if o := rec.Samples[i]; !o.Profile && o.Batch == s.Batch && o.Shape.Equal(s.Shape) && o.IterTime*float64(o.N) >= leastCompared.Seconds() {
+			b.lore.fabric = b.lore.fabric.Learn(estimator.Outcome{Again: []estimator.Sample{o, s}}, now)
+			b.lore.dirty = true
+			return
+		}
+	}
+}
+
+// leastCompared is how long a run is measured before its speed says anything about luck.
+const leastCompared = 2 * time.Minute
 
 // teachRun teaches how long a job runs in all, once: as soon as its speed has been measured and its iterations are declared, or when it has completed. Waiting for the end alone would
 // teach the short ones first.

@@ -129,6 +129,48 @@ func TestScenarioEstimateJumps(t *testing.T) {
 	}
 }
 
+// Where runs of the same job are now faster, now slower, the plans count with it: the second run of each job is held against its first, once.
+func TestScenarioRunsThatDiffer(t *testing.T) {
+	w := newWorld(t, site{})
+	start := w.sim.Now()
+	body := training(6000)
+	body.Step = func([]int) time.Duration {
+		if w.sim.Now().Sub(start) > 30*time.Minute {
+			return 1500 * time.Millisecond
+		}
+		return time.Second
+	}
+	names := []string{"one", "two", "three"}
+	for _, n := range names {
+		w.submit(n, slurmsim.Submission{GPUsPerNode: 4, Nodes: 1, Tasks: 1, Body: body, Comment: "unisched:ckpt=B:USR1,profile=skip,stop=iters:6000"})
+	}
+	luck := func() (l estimator.Luck) {
+		for _, e := range w.mem.entries {
+			var f estimator.Fabric
+			if e.Kind == "fabric" {
+				if err := json.Unmarshal(e.Data, &f); err != nil {
+					t.Fatal(err)
+				}
+				l = f.Luck
+			}
+		}
+		return l
+	}
+	w.run(40*time.Minute, nil)
+	if l := luck(); l.Pairs != 0 {
+		t.Fatalf("learnt from the first runs: %+v", l)
+	}
+	for _, n := range names {
+		if err := w.sim.Requeue(context.Background(), slurm.Ref{ID: w.ids[n]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.run(70*time.Minute, nil)
+	if l := luck(); l.Pairs != 3 || l.Spread() < 0.06 {
+		t.Errorf("runs slower by half taught %+v, a spread of %v", l, l.Spread())
+	}
+}
+
 // The journal is not flooded by what is learnt: at most one fabric a round.
 func TestScenarioLearningIsBounded(t *testing.T) {
 	w := newWorld(t, site{})

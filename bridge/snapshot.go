@@ -12,7 +12,7 @@ import (
 
 // makeSnapshot turns what Slurm shows and what we know into the value that a plan is made from. at is the instant of the round.
 func (b *Bridge) makeSnapshot(at time.Time) planner.Snapshot {
-	s := planner.Snapshot{Schema: 1, Now: at, Unit: b.cfg.Unit, SLOUnits: b.cfg.SLOUnits, MaxPreemptions: b.cfg.MaxCheckpoints,
+	s := planner.Snapshot{Schema: 1, Now: at, Unit: b.cfg.Unit, SLOUnits: b.cfg.SLOUnits, Luck: b.lore.fabric.Luck.Spread(), MaxPreemptions: b.cfg.MaxCheckpoints,
 		HourlyPreemptions: b.cfg.MaxPreemptionsPerHour, Preempted: b.preempted(at), JobHourlyPreemptions: b.cfg.MaxJobPreemptionsPerHour}
 	watched := b.onlyWatched()
 	planned := make([]bool, len(b.seen.Jobs))

@@ -25,6 +25,8 @@ type Fabric struct {
 	// BestEffortLeases and BestEffortCuts count the leases of best-effort jobs that ended and how many of these ended in a preemption.
 	BestEffortLeases int `json:"besteffort_leases,omitempty"`
 	BestEffortCuts   int `json:"besteffort_cuts,omitempty"`
+	// Luck is how much the speeds of one job's runs differ.
+	Luck Luck `json:"luck,omitzero"`
 }
 
 // Ready is a Fabric with its fits made: what costs most of an estimate and does not depend on the job that asks. A Ready is made anew when its Fabric has learnt.
@@ -60,6 +62,8 @@ type Outcome struct {
 	// LeasesEnded and Cuts count leases of a best-effort job since the last call: ended, and ended by preemption.
 	LeasesEnded int `json:"leases_ended,omitempty"`
 	Cuts        int `json:"cuts,omitempty"`
+	// Again are two runs of one job on the same GPUs, one after the other: how fast each was.
+	Again []Sample `json:"again,omitempty"`
 }
 
 // Learn returns the Fabric after one more outcome. f is not changed.
@@ -70,6 +74,9 @@ func (f Fabric) Learn(o Outcome, now time.Time) Fabric {
 	out.Checkpoints = keepLast(f.Checkpoints, o.NewCheckpoints)
 	out.Lessons = f.learnSpeed(o, now)
 	out.Runs = f.learnRun(o.Job, o.RunSeconds, now)
+	if len(o.Again) == 2 {
+		out.Luck = f.Luck.compare(o.Again[0], o.Again[1])
+	}
 	if o.LeasesEnded > 0 && o.Cuts >= 0 && o.Cuts <= o.LeasesEnded {
 		out.BestEffortLeases += o.LeasesEnded
 		out.BestEffortCuts += o.Cuts

@@ -9,6 +9,8 @@ type Snapshot struct {
 	Unit   time.Duration `json:"unit_ns"` // best-effort lease
 	// SLOUnits is the length of an SLO lease in units.
 	SLOUnits int `json:"slo_units"`
+	// Luck is the standard deviation of the logarithm of a run's speed about what is expected of its job, as measured on this cluster; 0 when that is not known.
+	Luck float64 `json:"luck,omitempty"`
 	// Nodes sorted by name, Jobs by Run.
 	Nodes []Node `json:"nodes"`
 	Jobs  []Job  `json:"jobs"`

@@ -201,6 +201,9 @@ func bounded() (out []spec) {
 	return out
 }
 
+// noises are by how much the speed of runs differs, tried with a few policies.
+var noises = []string{"0", "0.05", "0.1", "0.2"}
+
 // loads are tried on the synthetic trace, with a few policies.
 var loads = []string{"0.6", "0.8", "0.9", "1.1", "1.2"}
 
@@ -265,8 +268,11 @@ func (l *lab) cells(only *regexp.Regexp) []cell {
 			add(s, variant{"wait-hours=" + v, flags("--wait-hours", v)}, s.policies)
 		}
 	}
-	helios := variedOn()[3]
-	helios.group = "load"
+	mix1, helios := variedOn()[0], variedOn()[3]
+	mix1.group, helios.group = "noise", "load"
+	for _, v := range noises {
+		add(mix1, variant{"noise=" + v, flags("--noise", v)}, longPolicies)
+	}
 	add(helios, variant{"load=1.05", nil}, longPolicies)
 	for _, v := range loads {
 		add(helios, variant{"load=" + v, flags("--load", v)}, longPolicies)

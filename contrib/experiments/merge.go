@@ -30,10 +30,14 @@ var titles = map[string][2]string{
 	"ablation":    {"Ablations", "unisched with a part left out, against the full one. It does not hurt where neither weighted miss (by 0.1 points) nor best-effort JCT (by 1 %) gets worse."},
 	"sensitivity": {"Sensitivities", "unisched with one setting changed, against its defaults."},
 	"load":        {"Load", "The synthetic trace at several loads."},
+	"noise":       {"Noise", "Runs whose speeds differ by more or less."},
 }
 
 // groups in the order in which they are shown.
-var groups = []string{"paper", "chronus2d", "chronus14d", "artifact", "load1", "itp", "load", "ablation", "sensitivity", "speed"}
+var groups = []string{"paper", "chronus2d", "chronus14d", "artifact", "load1", "itp", "load", "noise", "ablation", "sensitivity", "speed"}
+
+// swept reports a group in which several policies are compared at each value of something: a table for each.
+func swept(group string) bool { return group == "load" || group == "noise" }
 
 // figure is one answer in a table.
 type figure struct {
@@ -131,7 +135,7 @@ func (l *lab) summary(all []figure, cut map[string][]answer, cells, builds int) 
 		by := map[string][]figure{}
 		for _, x := range all {
 			name := x.cell.Workload
-			if g == "load" {
+			if swept(g) {
 				name += ", " + x.cell.Variant
 			}
 			if x.cell.Group != g {
@@ -156,7 +160,7 @@ func (l *lab) summary(all []figure, cut map[string][]answer, cells, builds int) 
 // workload is the table of one workload: policies, or variants of ours.
 func workload(name string, list []figure) report.Section {
 	base := max(slices.IndexFunc(list, func(x figure) bool {
-		return x.cell.Policy == "unisched" && (x.cell.Variant == full || len(list) > 0 && x.cell.Group == "load")
+		return x.cell.Policy == "unisched" && (x.cell.Variant == full || len(list) > 0 && swept(x.cell.Group))
 	}), 0)
 	first := list[base]
 	sec := report.Section{Level: 1, Title: name, Note: fmt.Sprintf("%d jobs on %d × 8 GPUs, load %.2f.", first.f.Jobs, first.nodes, first.load)}

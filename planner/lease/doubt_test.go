@@ -36,6 +36,13 @@ func TestDoubt(t *testing.T) {
 			t.Errorf("%s: alive is %v, want %v", c.name, got, c.want)
 		}
 	}
+	for luck, want := range map[float64]bool{0: false, 0.01: false, 0.3: true, 2: false, -1: false, math.NaN(): false, math.Inf(1): false} { // 2 and what follows are no measurements
+		s := plantest.Snapshot(plantest.Nodes(1, 1), job(one, one))
+		s.Luck = luck
+		if got := newInstance(s, Config{}.filled()).jobs[0].alive; got != want {
+			t.Errorf("known exactly, a fifth too late, where runs differ by %v: alive is %v, want %v", luck, got, want)
+		}
+	}
 	for _, bad := range []planner.Interval{{}, planner.Exactly(math.NaN()), planner.Exactly(math.Inf(1)), {Low: -1, Mid: 1, High: math.Inf(1)}, {Low: math.NaN(), Mid: 1, High: math.NaN()}} {
 		for _, j := range []planner.Job{job(bad, one), job(one, bad)} {
 			in := newInstance(plantest.Snapshot(plantest.Nodes(1, 1), j), Config{}.filled())

@@ -1,0 +1,47 @@
+package estimator
+
+import "math"
+
+// Luck is how much the speed of runs differs from the speed of the same job's runs before, on as many GPUs: what no estimate can know in advance. Storage, neighbours and nodes
+// make it; on one cluster it is a few per cent, on another a fifth.
+type Luck struct {
+	// Pairs of runs compared, and the sum of half their squared logarithmic ratios, both fading.
+	Pairs   float64 `json:"pairs,omitempty"`
+	Squares float64 `json:"squares,omitempty"`
+}
+
+const (
+	usualLuck  = 0.05 // expected where nothing was measured, and counting like luckPairs comparisons
+	luckPairs  = 20
+	luckFades  = 400 // from so many pairs on, old ones count half
+	oddRatio   = 3   // standard deviations from which on a ratio counts no more: another node model, a changed script
+	leastLuckN = 10  // iterations of a run that can be compared
+)
+
+// compare learns from two runs of one job on the same shape with the same batch size.
+func (l Luck) compare(before, after Sample) Luck {
+	if min(before.N, after.N) < leastLuckN || before.Batch != after.Batch || !before.Shape.Equal(after.Shape) {
+		return l
+	}
+	d := math.Abs(math.Log(after.IterTime / before.IterTime))
+	if math.IsNaN(d) || math.IsInf(d, 0) {
+		return l
+	}
+	d = min(d/math.Sqrt2, oddRatio*l.spread())
+	l.Pairs, l.Squares = l.Pairs+1, l.Squares+d*d
+	if l.Pairs > luckFades {
+		l.Pairs, l.Squares = l.Pairs/2, l.Squares/2
+	}
+	return l
+}
+
+func (l Luck) spread() float64 {
+	s := math.Sqrt((luckPairs*usualLuck*usualLuck + l.Squares) / (luckPairs + l.Pairs))
+	if !(s > 0.01) { // a journal may say anything
+		return 0.01
+	}
+	return min(s, 0.5)
+}
+
+// Spread is the standard deviation of the logarithm of a run's speed about that of its job, in whole per cents, rounded down: no plan is made otherwise for less.
+func (l Luck) Spread() float64 { return math.Floor(100*l.spread()+1e-9) / 100 }
