@@ -70,6 +70,8 @@ type Taught struct {
 	Leases int `json:"leases,omitempty"`
 	// Compared is when the newest run began whose speed was held against the run before.
 	Compared time.Time `json:"compared,omitzero"`
+	// Pairs counts the comparisons.
+	Pairs int `json:"pairs,omitempty"`
 }
 
 // Bounds of one round's learning. A lesson takes about a millisecond.
@@ -218,7 +220,7 @@ func (b *Bridge) teach(now time.Time, rec *Record) bool {
 // compareRuns teaches how much the speed of a job's runs differs, from the run in progress as soon as it has been measured for a while.
 func (b *Bridge) compareRuns(now time.Time, rec *Record) {
 	n := len(rec.Samples)
-	if n < 2 {
+	if n < 2 || rec.Taught.Pairs >= maxPairs {
 		return
 	}
 	s := rec.Samples[n-1]
@@ -230,13 +232,17 @@ func (b *Bridge) compareRuns(now time.Time, rec *Record) {
 		if o := rec.Samples[i]; !o.Profile && o.Batch == s.Batch && o.Shape.Equal(s.Shape) && o.IterTime*float64(o.N) >= leastCompared.Seconds() {
 			b.lore.fabric = b.lore.fabric.Learn(estimator.Outcome{Again: []estimator.Sample{o, s}}, now)
 			b.lore.dirty = true
+			rec.Taught.Pairs++
 			return
 		}
 	}
 }
 
-// leastCompared is how long a run is measured before its speed says anything about luck.
-const leastCompared = 2 * time.Minute
+// leastCompared is how long a run is measured before its speed says anything about luck; maxPairs is how often one job is asked: no user's reports are to speak for the cluster.
+const (
+	leastCompared = 2 * time.Minute
+	maxPairs      = 8
+)
 
 // teachRun teaches how long a job runs in all, once: as soon as its speed has been measured and its iterations are declared, or when it has completed. Waiting for the end alone would
 // teach the short ones first.

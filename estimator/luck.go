@@ -11,11 +11,15 @@ type Luck struct {
 }
 
 const (
-	usualLuck  = 0.05 // expected where nothing was measured, and counting like luckPairs comparisons
-	luckPairs  = 20
-	luckFades  = 400 // from so many pairs on, old ones count half
-	oddRatio   = 3   // standard deviations from which on a ratio counts no more: another node model, a changed script
-	leastLuckN = 10  // iterations of a run that can be compared
+	usualLuck = 0.05 // expected where nothing was measured, and counting like luckPairs comparisons
+	luckPairs = 20
+	luckFades = 400 // from so many pairs on, old ones count half
+	// Ratios count up to oddRatio standard deviations: a node of another model, a changed script, or somebody who reports what he likes. One who makes a tenth of all pairs and lies
+	// in each raises the spread by a third. Of normal ratios clipped so, oddKept of the variance is left.
+	oddRatio   = 2
+	oddKept    = 0.9205
+	mostLuck   = 0.3
+	leastLuckN = 10 // iterations of a run that can be compared
 )
 
 // compare learns from two runs of one job on the same shape with the same batch size.
@@ -28,7 +32,7 @@ func (l Luck) compare(before, after Sample) Luck {
 		return l
 	}
 	d = min(d/math.Sqrt2, oddRatio*l.spread())
-	l.Pairs, l.Squares = l.Pairs+1, l.Squares+d*d
+	l.Pairs, l.Squares = l.Pairs+1, l.Squares+d*d/oddKept
 	if l.Pairs > luckFades {
 		l.Pairs, l.Squares = l.Pairs/2, l.Squares/2
 	}
@@ -40,7 +44,7 @@ func (l Luck) spread() float64 {
 	if !(s > 0.01) { // a journal may say anything
 		return 0.01
 	}
-	return min(s, 0.5)
+	return min(s, mostLuck)
 }
 
 // Spread is the standard deviation of the logarithm of a run's speed about that of its job, in whole per cents, rounded down: no plan is made otherwise for less.
