@@ -17,6 +17,7 @@ type madeFrom struct {
 	input estimateInput
 	lore  versions
 	iter  int64
+	point int64 // iteration of the newest report then
 }
 
 // estimateInput is what of a job an estimate depends on.
@@ -103,7 +104,7 @@ func (b *Bridge) estimate(now time.Time, round bool) {
 		in := b.input(now, rec)
 		behind := b.behind(rec)
 		switch {
-		case len(rec.Estimate.Speeds) == 0 || in != rec.made.input:
+		case len(rec.Estimate.Speeds) == 0 || in != rec.made.input || rec.overran():
 			b.fit(now, rec, in)
 			continue
 		case behind && b.lore.concerns(rec) && b.lore.refits < maxStale:
@@ -168,8 +169,22 @@ func (b *Bridge) fit(now time.Time, rec *Record, in estimateInput) {
 	} else {
 		rec.Estimate = b.fits().Estimate(b.prime(now, rec, j), now)
 	}
-	rec.made = madeFrom{in, b.lore.version, rec.Iter}
+	rec.made = madeFrom{in, b.lore.version, rec.Iter, rec.newestPoint()}
 	rec.neverSuspended()
+}
+
+// newestPoint is the iteration of the newest report of the metric, 0 without one.
+func (r *Record) newestPoint() int64 {
+	if n := len(r.Curve); n > 0 {
+		return r.Curve[n-1].Iter
+	}
+	return 0
+}
+
+// overran reports whether a job with a long curve has passed the iteration at which it was to meet its target, has not met it, and has reported since: an estimate of nothing left
+// must not stand until the curve has grown by its sixty-fourth part, for in a job of weeks that is hours.
+func (r *Record) overran() bool {
+	return len(r.Curve) > longCurve && r.newestPoint() != r.made.point && r.Estimate.Iterations.Mid <= float64(r.Iter-r.made.iter) && metAt(r) == 0
 }
 
 // neverSuspended takes the suspensions out of the estimate of a job that cannot be preempted.

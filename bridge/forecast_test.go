@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"unisched/estimator"
+	"unisched/planner"
+	"unisched/slurm"
 	"unisched/slurm/comment"
 )
 
@@ -38,5 +40,63 @@ func TestLongCurvesAreFittedSeldom(t *testing.T) {
 	}
 	if !report(200_001, 0.91) {
 		t.Error("the report that meets the target made no fit")
+	}
+}
+
+// told is an estimator that says what it was told to, and counts how often it was asked.
+type told struct {
+	left  float64
+	asked int
+}
+
+func (o *told) Estimate(slurm.JobID, estimator.Job, time.Time) planner.Estimate {
+	o.asked++
+	return planner.Estimate{Iterations: planner.Exactly(o.left), Speeds: []planner.ShapeSpeed{{Shape: planner.Shape{1}, Speed: planner.Exactly(1)}}}
+}
+
+// A job that goes on past where its curve was to meet the target is estimated anew with its next report, however long the curve: an estimate of nothing left would let others have its GPUs.
+func TestOverrunCurvesAreFittedAtOnce(t *testing.T) {
+	o := &told{left: 300}
+	rec := &Record{Job: 7, Phase: Waiting}
+	rec.Wish.Stop = comment.Stop{Kind: comment.StopMetric, Metric: "acc", Op: comment.AtLeast, Target: 0.9}
+	b := &Bridge{parts: Parts{Estimator: o}, records: map[slurm.JobID]*Record{7: rec}}
+	b.cfg.NoForecasts = true
+	step := func(v float64) int {
+		rec.Iter += 100
+		rec.Curve = append(rec.Curve, estimator.Point{Iter: rec.Iter, Value: v})
+		before := o.asked
+		b.estimate(time.Time{}, true)
+		return o.asked - before
+	}
+	for range 1000 {
+		step(0.5)
+	}
+	if o.asked < 64+300 { // three reports and it should have been over
+		t.Errorf("1,000 reports of a job that always has three to go made %d estimates", o.asked)
+	}
+	o.left = 0
+	step(0.95)
+	met := o.asked
+	for range 10 { // less than a sixty-fourth
+		step(0.95)
+	}
+	if o.asked > met+1 {
+		t.Errorf("10 reports after the target was met made %d estimates", o.asked-met)
+	}
+}
+
+// Of slow iterations the first two minutes are too few to compare: the run waits until it has shown enough.
+func TestSlowRunsAreCompared(t *testing.T) {
+	run := func(at time.Duration, n int) estimator.Sample {
+		return estimator.Sample{Shape: planner.Shape{2}, IterTime: 60, N: n, At: time.Unix(1e9, 0).Add(at)}
+	}
+	b := &Bridge{}
+	rec := &Record{Samples: []estimator.Sample{run(0, 100), run(24*time.Hour, 3)}}
+	b.compareRuns(time.Time{}, rec)
+	rec.Samples[1] = run(24*time.Hour, 30)
+	b.compareRuns(time.Time{}, rec)
+	b.compareRuns(time.Time{}, rec)
+	if n := b.lore.fabric.Luck.Pairs; n != 1 || rec.Taught.Pairs != 1 {
+		t.Errorf("learnt %v pairs, counted %d", n, rec.Taught.Pairs)
 	}
 }

@@ -224,18 +224,23 @@ func (b *Bridge) compareRuns(now time.Time, rec *Record) {
 		return
 	}
 	s := rec.Samples[n-1]
-	if s.Profile || !s.At.After(rec.Taught.Compared) || s.IterTime*float64(s.N) < leastCompared.Seconds() {
+	if !longEnough(s) || !s.At.After(rec.Taught.Compared) {
 		return
 	}
 	rec.Taught.Compared, rec.dirty = s.At, true
 	for i := n - 2; i >= 0; i-- {
-		if o := rec.Samples[i]; !o.Profile && o.Batch == s.Batch && o.Shape.Equal(s.Shape) && o.IterTime*float64(o.N) >= leastCompared.Seconds() {
+		if o := rec.Samples[i]; longEnough(o) && o.Batch == s.Batch && o.Shape.Equal(s.Shape) {
 			b.lore.fabric = b.lore.fabric.Learn(estimator.Outcome{Again: []estimator.Sample{o, s}}, now)
 			b.lore.dirty = true
 			rec.Taught.Pairs++
 			return
 		}
 	}
+}
+
+// longEnough reports whether a run was measured for long enough to say anything about luck: of iterations of a minute, two minutes are not.
+func longEnough(s estimator.Sample) bool {
+	return !s.Profile && s.N >= estimator.LeastCompared && s.IterTime*float64(s.N) >= leastCompared.Seconds()
 }
 
 // leastCompared is how long a run is measured before its speed says anything about luck; maxPairs is how often one job is asked: no user's reports are to speak for the cluster.

@@ -69,7 +69,7 @@ func newCurveFit(pts []Point, t Target) (*curveFit, bool) {
 	if n > 4 {
 		c.gap = (c.now - xs[n-5]/c.x0) / 4
 	}
-	if c.gap = max(c.gap, (c.max-c.now)/maxGrid); !(c.gap > 0) {
+	if c.gap = max(c.gap, (c.max-c.now)/maxGrid); !(c.gap > 0) || math.IsInf(c.gap, 1) || math.IsInf(c.max, 1) { // users write epochs: a first one of 1e-300 puts the maximum at infinity
 		return nil, false
 	}
 	c.milestones(t)

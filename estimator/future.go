@@ -10,7 +10,7 @@ import (
 type ahead struct{ x, lx, risen []float64 }
 
 func (c *curveFit) lookAhead() (a ahead) {
-	for x := c.now + c.gap; x <= c.max+1e-9; x += c.gap {
+	for x := c.now + c.gap; x <= c.max+1e-9 && len(a.x) < 2*maxGrid; x += c.gap { // a gap below the last bit of x gets nowhere
 		a.x, a.lx = append(a.x, x), append(a.lx, math.Log(x))
 	}
 	a.risen = c.risen(a.x, c.future)

@@ -16,15 +16,17 @@ const (
 	luckFades = 400 // from so many pairs on, old ones count half
 	// Ratios count up to oddRatio standard deviations: a node of another model, a changed script, or somebody who reports what he likes. One who makes a tenth of all pairs and lies
 	// in each raises the spread by a third. Of normal ratios clipped so, oddKept of the variance is left.
-	oddRatio   = 2
-	oddKept    = 0.9205
-	mostLuck   = 0.3
-	leastLuckN = 10 // iterations of a run that can be compared
+	oddRatio = 2
+	oddKept  = 0.9205
+	mostLuck = 0.3
 )
+
+// LeastCompared is how many iterations of a run must have been measured that is held against another.
+const LeastCompared = 10
 
 // compare learns from two runs of one job on the same shape with the same batch size.
 func (l Luck) compare(before, after Sample) Luck {
-	if min(before.N, after.N) < leastLuckN || before.Batch != after.Batch || !before.Shape.Equal(after.Shape) {
+	if min(before.N, after.N) < LeastCompared || before.Batch != after.Batch || !before.Shape.Equal(after.Shape) {
 		return l
 	}
 	d := math.Abs(math.Log(after.IterTime / before.IterTime))

@@ -19,6 +19,8 @@ type Config struct {
 	// Risk is the luck of a run: by which part of itself, give or take, its work takes longer or shorter than estimated. A tier counts with its
 	// chance of being met (default 0.05). Where the Snapshot says that runs differ more here, that counts.
 	Risk float64
+	// FixedRisk counts with Risk whatever the Snapshot says (for ablations).
+	FixedRisk bool
 	// Latency is how long a start takes besides Estimate.Resume: the victim's checkpoint, the requeue, the cluster's own scheduling (default 0).
 	// Deadlines are planned with it; with short units it matters.
 	Latency time.Duration

@@ -43,6 +43,11 @@ func TestDoubt(t *testing.T) {
 			t.Errorf("known exactly, a fifth too late, where runs differ by %v: alive is %v, want %v", luck, got, want)
 		}
 	}
+	unlucky := plantest.Snapshot(plantest.Nodes(1, 1), job(one, one))
+	unlucky.Luck = 0.3
+	if newInstance(unlucky, Config{FixedRisk: true}.filled()).jobs[0].alive {
+		t.Error("a fixed risk gives way to the luck of the snapshot")
+	}
 	for _, bad := range []planner.Interval{{}, planner.Exactly(math.NaN()), planner.Exactly(math.Inf(1)), {Low: -1, Mid: 1, High: math.Inf(1)}, {Low: math.NaN(), Mid: 1, High: math.NaN()}} {
 		for _, j := range []planner.Job{job(bad, one), job(one, bad)} {
 			in := newInstance(plantest.Snapshot(plantest.Nodes(1, 1), j), Config{}.filled())

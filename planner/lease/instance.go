@@ -114,7 +114,7 @@ func newInstance(s planner.Snapshot, cfg Config) *instance {
 	if s.SLOUnits <= 0 {
 		s.SLOUnits = 2
 	}
-	if s.Luck > cfg.Risk && s.Luck <= 1 {
+	if s.Luck > cfg.Risk && s.Luck <= 1 && !cfg.FixedRisk {
 		cfg.Risk = s.Luck
 	}
 	in := &instance{s: s, cfg: cfg, unit: s.Unit.Seconds(), lead: s.SLOUnits, index: make(map[string]int, len(s.Nodes))}

@@ -49,7 +49,7 @@ func (f simFlags) simPolicy(name string, solve milp.Solver) (bridge.Policy, erro
 		SingleCandidate: f.ablated("single-candidate")}
 	if f.ablated("no-margins") {
 		const none = 1e-9
-		c.Beta, c.Delta, c.Rho, c.Risk = none, none, 1, none
+		c.Beta, c.Delta, c.Rho, c.Risk, c.FixedRisk = none, none, 1, none, true
 	}
 	return lease.New(c, solve), nil
 }
