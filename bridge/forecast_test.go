@@ -100,3 +100,41 @@ func TestSlowRunsAreCompared(t *testing.T) {
 		t.Errorf("learnt %v pairs, counted %d", n, rec.Taught.Pairs)
 	}
 }
+
+// Nobody speaks for the cluster: neither one job nor all jobs of one user; and a run's beginning is not held against a long run.
+func TestLuckIsBounded(t *testing.T) {
+	run := func(at time.Duration, n int) estimator.Sample {
+		return estimator.Sample{Shape: planner.Shape{2}, IterTime: 1, N: n, At: time.Unix(1e9, 0).Add(at)}
+	}
+	b := &Bridge{}
+	now := time.Unix(2e9, 0)
+	rec := &Record{Samples: []estimator.Sample{run(0, 10000), run(time.Hour, 600)}}
+	if b.compareRuns(now, rec); rec.Taught.Pairs != 0 {
+		t.Error("ten minutes were held against three hours")
+	}
+	rec.Samples[1].N = 1800
+	if b.compareRuns(now, rec); rec.Taught.Pairs != 1 {
+		t.Error("half an hour was not compared")
+	}
+	for i := range 50 {
+		rec.Samples = append(rec.Samples, run(time.Duration(i+2)*time.Hour, 2000))
+		b.compareRuns(now, rec)
+	}
+	if rec.Taught.Pairs != maxPairs {
+		t.Errorf("one job taught %d pairs", rec.Taught.Pairs)
+	}
+	for range 50 {
+		b.compareRuns(now, &Record{Samples: []estimator.Sample{run(0, 500), run(time.Hour, 500)}})
+	}
+	before := b.lore.fabric.Luck.Pairs
+	for range 50 {
+		b.compareRuns(now, &Record{Samples: []estimator.Sample{run(0, 500), run(time.Hour, 500)}})
+	}
+	if got := b.lore.fabric.Luck.Pairs; before+50 <= got || got > maxUserPairs {
+		t.Errorf("one user taught %v pairs in a day", got)
+	}
+	b.compareRuns(now.Add(24*time.Hour), &Record{Samples: []estimator.Sample{run(0, 500), run(time.Hour, 500)}})
+	if b.lore.fabric.Luck.Pairs != maxUserPairs+1 {
+		t.Errorf("and %v by the next", b.lore.fabric.Luck.Pairs)
+	}
+}

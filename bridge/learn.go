@@ -30,6 +30,9 @@ type lore struct {
 	lessons int         // taught since the last round
 	refits  int         // estimates made anew in this unit only because the lore has grown
 	turn    slurm.JobID // the last one that the lore has reached
+	// luckOf counts the pairs of runs that each user's jobs have taught on luckDay.
+	luckOf  map[string]int
+	luckDay time.Time
 	// ready are the fits of the fabric as it was at these versions.
 	ready    *estimator.Ready
 	readyFor versions
@@ -216,38 +219,6 @@ func (b *Bridge) teach(now time.Time, rec *Record) bool {
 	rec.dirty = true
 	return true
 }
-
-// compareRuns teaches how much the speed of a job's runs differs, from the run in progress as soon as it has been measured for a while.
-func (b *Bridge) compareRuns(now time.Time, rec *Record) {
-	n := len(rec.Samples)
-	if n < 2 || rec.Taught.Pairs >= maxPairs {
-		return
-	}
-	s := rec.Samples[n-1]
-	if !longEnough(s) || !s.At.After(rec.Taught.Compared) {
-		return
-	}
-	rec.Taught.Compared, rec.dirty = s.At, true
-	for i := n - 2; i >= 0; i-- {
-		if o := rec.Samples[i]; longEnough(o) && o.Batch == s.Batch && o.Shape.Equal(s.Shape) {
-			b.lore.fabric = b.lore.fabric.Learn(estimator.Outcome{Again: []estimator.Sample{o, s}}, now)
-			b.lore.dirty = true
-			rec.Taught.Pairs++
-			return
-		}
-	}
-}
-
-// longEnough reports whether a run was measured for long enough to say anything about luck: of iterations of a minute, two minutes are not.
-func longEnough(s estimator.Sample) bool {
-	return !s.Profile && s.N >= estimator.LeastCompared && s.IterTime*float64(s.N) >= leastCompared.Seconds()
-}
-
-// leastCompared is how long a run is measured before its speed says anything about luck; maxPairs is how often one job is asked: no user's reports are to speak for the cluster.
-const (
-	leastCompared = 2 * time.Minute
-	maxPairs      = 8
-)
 
 // teachRun teaches how long a job runs in all, once: as soon as its speed has been measured and its iterations are declared, or when it has completed. Waiting for the end alone would
 // teach the short ones first.

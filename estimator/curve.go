@@ -52,11 +52,9 @@ func (c Crossing) Quantile(q float64) float64 {
 	return c.At[i] + (x-float64(i))*(c.At[i+1]-c.At[i])
 }
 
-// MaxFit is how many points a fit takes: longer curves are thinned, denser towards the end.
-const MaxFit = 128
-
 const (
 	minPoints  = 4   // fewer reports are no curve
+	maxFit     = 128 // points of a fit; longer curves are thinned, denser towards the end
 	trendDraws = 120 // draws of the straight line through the last reports
 	totalDraws = 480 // draws of curves, over all families
 	maxGrid    = 160 // future reports simulated

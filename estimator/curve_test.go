@@ -94,7 +94,7 @@ func TestCrossIsDeterministicAndFast(t *testing.T) {
 	if a.Interval() != b.Interval() {
 		t.Error("two answers to one question")
 	}
-	if n := len(thinned(2000)); n != MaxFit {
+	if n := len(thinned(2000)); n != maxFit {
 		t.Errorf("a fit of %d points", n)
 	}
 }

@@ -109,18 +109,18 @@ func (c *curveFit) axis(pts []Point, t *Target) []float64 {
 
 func medianOf(a, b, c float64) float64 { return max(min(a, b), min(max(a, b), c)) }
 
-// thinned lists the reports of a fit: all of the last half of MaxFit, the older ones evenly.
+// thinned lists the reports of a fit: all of the last half of maxFit, the older ones evenly.
 func thinned(n int) []int {
-	out := make([]int, 0, min(n, MaxFit))
-	if n <= MaxFit {
+	out := make([]int, 0, min(n, maxFit))
+	if n <= maxFit {
 		for i := range n {
 			out = append(out, i)
 		}
 		return out
 	}
-	old := n - MaxFit/2
-	for i := range MaxFit / 2 {
-		out = append(out, i*old/(MaxFit/2))
+	old := n - maxFit/2
+	for i := range maxFit / 2 {
+		out = append(out, i*old/(maxFit/2))
 	}
 	for i := old; i < n; i++ {
 		out = append(out, i)

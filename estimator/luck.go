@@ -50,4 +50,10 @@ func (l Luck) spread() float64 {
 }
 
 // Spread is the standard deviation of the logarithm of a run's speed about that of its job, in whole per cents, rounded down: no plan is made otherwise for less.
-func (l Luck) Spread() float64 { return math.Floor(100*l.spread()+1e-9) / 100 }
+// 0 when nothing was measured.
+func (l Luck) Spread() float64 {
+	if l.Pairs == 0 {
+		return 0
+	}
+	return math.Floor(100*l.spread()+1e-9) / 100
+}
