@@ -29,9 +29,9 @@ type Metrics struct {
 	now func() time.Time
 	ages
 
-	jobs, gpus, stage, atRisk, resting                        *prometheus.GaugeVec
-	leases, profileWait, gap, margin, objective, planJobs     prometheus.Gauge
-	slurmUp, suspect, paused, stopped, leader, journal, token prometheus.Gauge
+	jobs, gpus, stage, atRisk, resting                          *prometheus.GaugeVec
+	leases, profileWait, gap, margin, objective, planJobs, luck prometheus.Gauge
+	slurmUp, suspect, paused, stopped, leader, journal, token   prometheus.Gauge
 
 	rounds, solves, actions, checkpoints, ended, slo, reports, rest, notices                          *prometheus.CounterVec
 	cycles, cycleFailures, suspects, badPlans, preemptions, lost, jumps, doubted, stalls, logsDropped prometheus.Counter
@@ -139,6 +139,7 @@ func (m *Metrics) queue(v *bridge.View) {
 	}
 	m.leases.Set(float64(leases))
 	m.profileWait.Set(wait.Seconds())
+	m.luck.Set(v.Snapshot.Luck)
 	risk := news.AtRisk(v)
 	for _, c := range sloClasses {
 		m.atRisk.WithLabelValues(string(c)).Set(float64(risk[c]))

@@ -150,6 +150,7 @@ func TestView(t *testing.T) {
 			{ID: 8, Class: planner.Soft, Phase: bridge.Profiling, Submitted: in(-90 * time.Second), Events: []bridge.Event{{N: 1, At: in(-20 * time.Second), What: "profiling"}}},
 			{ID: 9, Phase: bridge.Unmanaged},
 		},
+		Snapshot: planner.Snapshot{Luck: .12},
 		Actions:  bridge.ActionCounts{Preemptions: 3, Lost: 1, BadPlans: 2, Jumps: 4, Doubted: 9, Stalls: 10, Suspect: 5, CheckpointsConfirmed: 6, CheckpointsUnconfirmed: 7, CheckpointsFailed: 8},
 		LastPlan: planner.Plan{ID: "p", Now: in(-30 * time.Second), Candidate: "last", Entries: make([]planner.Entry, 4), Objective: 7.5, Margin: 1.5, Solver: planner.SolverStats{Status: "time-limit", Gap: .25, Solve: 1500 * time.Millisecond}},
 	}
@@ -179,7 +180,7 @@ func TestView(t *testing.T) {
 		`stage{stage="canary"}`: "1", `paused`: "1", `slurm_up`: "1", `snapshot_suspect`: "1", `preemption_stopped_partitions`: "2",
 		`snapshot_age_seconds`: "62", `plan_age_seconds`: "90", `cycle_age_seconds`: "58.5",
 		`rounds_total{source="cached"}`: "1", `solver_rounds_total{status="time-limit"}`: "1", `solver_seconds_sum`: "1.5", `solver_seconds_count`: "1",
-		`plan_gap`: "0.25", `plan_margin`: "1.5", `plan_objective`: "7.5", `plan_jobs`: "4", `plans_refused_total`: "2",
+		`plan_gap`: "0.25", `run_speed_spread`: "0.12", `plan_margin`: "1.5", `plan_objective`: "7.5", `plan_jobs`: "4", `plans_refused_total`: "2",
 		`preemptions_total`: "3", `preempted_lost_total`: "1", `prediction_jumps_total`: "4", `progress_doubted_total`: "9", `stalls_total`: "10", `suspect_snapshots_total`: "5",
 		`checkpoints_total{outcome="confirmed"}`: "6", `checkpoints_total{outcome="unconfirmed"}`: "7", `checkpoints_total{outcome="failed"}`: "8",
 		`prediction_ratio_sum`: "3", `prediction_ratio_count`: "2", `forecast_error_sum`: "1", `forecast_error_count`: "3",

@@ -77,6 +77,7 @@ func (m *Metrics) gauges() {
 	m.resting = m.gaugeVec("greedy_mode", "1 while the solver is left alone after failures in a row.", nil)
 	m.leases = m.gauge("leases", "Managed jobs that hold GPUs.")
 	m.profileWait = m.gauge("profile_wait_longest_seconds", "How long the job that has waited longest for its profile run has waited since its submission.")
+	m.luck = m.gauge("run_speed_spread", "How much the speeds of one job's runs differ, as measured here: the standard deviation of their logarithm; 0 until measured.")
 	m.gap = m.gauge("plan_gap", "Relative distance of the plan's value to the solver's bound; NaN when there is none.")
 	m.margin = m.gauge("plan_margin", "How much the plan earns more than the best other candidate.")
 	m.objective = m.gauge("plan_objective", "What the plan earns, in the planner's own reward.")
