@@ -68,14 +68,14 @@ func writeLP(m *milp.Model) []byte {
 	return b.Bytes()
 }
 
-// glpk solves a model with glpsol and returns its objective; ended is false when a minute was not enough, as on a busy machine it may not be: the objective is that of a feasible solution then.
-func glpk(t *testing.T, m *milp.Model, gap float64) (objective float64, ended bool) {
+// glpk solves a model with glpsol and returns its objective.
+func glpk(t *testing.T, m *milp.Model, gap float64) float64 {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "m.lp"), filepath.Join(dir, "m.sol")
 	if err := os.WriteFile(in, writeLP(m), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text, err := exec.Command("glpsol", "--lp", in, "--mipgap", strconv.FormatFloat(gap, 'g', -1, 64), "--cuts", "--tmlim", "60", "-w", out).CombinedOutput()
+	text, err := exec.Command("glpsol", "--lp", in, "--mipgap", strconv.FormatFloat(gap, 'g', -1, 64), "--cuts", "--tmlim", "300", "-w", out).CombinedOutput()
 	if err != nil {
 		t.Fatalf("glpsol: %v\n%s", err, text)
 	}
@@ -87,15 +87,16 @@ func glpk(t *testing.T, m *milp.Model, gap float64) (objective float64, ended bo
 		// s mip ROWS COLUMNS STATUS OBJECTIVE
 		if f := strings.Fields(line); len(f) == 6 && f[0] == "s" {
 			v, err := strconv.ParseFloat(f[5], 64)
-			if err != nil || f[4] != "o" && f[4] != "f" {
+			// f: feasible; that is also what it says when it stopped at the gap.
+			ended := f[4] == "o" || f[4] == "f" && bytes.Contains(text, []byte("MIP GAP TOLERANCE REACHED"))
+			if err != nil || !ended {
 				t.Fatalf("glpsol says %q, %v", line, err)
 			}
-			// f: feasible; that is also what it says when it stopped at the gap.
-			return v, f[4] == "o" || bytes.Contains(text, []byte("MIP GAP TOLERANCE REACHED"))
+			return v
 		}
 	}
 	t.Fatalf("glpsol left no solution\n%s", text)
-	return 0, false
+	return 0
 }
 
 // TestCrossCheck: another solver, GLPK, finds the same objective within the gap for the very models that HiGHS solves, on 54 instances.
@@ -106,7 +107,7 @@ func TestCrossCheck(t *testing.T) {
 	}
 	const gap = 1e-3
 	cfg := generous()
-	n, cut := 0, 0
+	n := 0
 	for _, mix := range []string{"strict", "mix1", "mix2"} {
 		for _, shape := range []string{"philly", "helios"} {
 			for seed := range uint64(9) {
@@ -125,23 +126,13 @@ func TestCrossCheck(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				theirs, ended := glpk(t, m, gap)
+				theirs := glpk(t, m, gap)
 				n++
-				d := math.Abs(ours.Objective-theirs) / math.Abs(theirs)
-				if !ended {
-					cut++
-					if ours.Objective >= theirs { // all that can be said
-						continue
-					}
-				}
-				if d > 1.1*gap {
+				if d := math.Abs(ours.Objective-theirs) / math.Abs(theirs); d > 1.1*gap {
 					t.Errorf("%s %s %d: HiGHS %.6f, GLPK %.6f: %.5f apart", mix, shape, seed+1, ours.Objective, theirs, d)
 				}
 			}
 		}
 	}
-	if 2*cut > n {
-		t.Errorf("glpsol came to an end on %d of %d instances only", n-cut, n)
-	}
-	t.Logf("%d instances, %d of them cut short", n, cut)
+	t.Logf("%d instances", n)
 }
