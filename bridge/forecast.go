@@ -38,14 +38,11 @@ const longCurve = 64
 
 // input sums up a job.
 func (b *Bridge) input(now time.Time, rec *Record) estimateInput {
-	in := estimateInput{shapes: b.shapeKeyOf(rec), samples: len(rec.Samples), points: len(rec.Curve), resumes: len(rec.Resumes), checkpoints: len(rec.Checkpoints),
+	in := estimateInput{shapes: b.shapeKeyOf(rec), samples: len(rec.Samples), points: len(rec.Curve), point: rec.newestPoint(), met: rec.metTarget(), resumes: len(rec.Resumes), checkpoints: len(rec.Checkpoints),
 		grad: rec.GradBytes, bytes: rec.CheckpointBytes, limit: rec.Original.TimeLimit.Seconds()}
 	if n := len(rec.Samples); n > 0 {
 		s := &rec.Samples[n-1]
 		in.last, in.newest, in.batch = quarters(s.N), s.At.UnixNano(), s.Batch
-	}
-	if n := len(rec.Curve); n > 0 {
-		in.point, in.met = rec.Curve[n-1].Iter, rec.metTarget()
 	}
 	if in.points > longCurve { // one report more says little, and a job of weeks sends thousands
 		in.points, in.point = longCurve+1, int64(longCurve*math.Log(float64(max(in.point, 1))))
