@@ -107,17 +107,22 @@ func TestScenarioForecasts(t *testing.T) {
 	}
 }
 
-// A job whose second run is three times as slow breaks with its forecast: the jump is counted and its people can read of it.
-func TestScenarioEstimateJumps(t *testing.T) {
-	w := newWorld(t, site{})
-	start := w.sim.Now()
-	body := training(3000)
+// slowing is training whose runs take a second an iteration at first, and step if they begin after half an hour.
+func (w *world) slowing(iterations int64, step time.Duration) slurmsim.Body {
+	start, body := w.sim.Now(), training(iterations)
 	body.Step = func([]int) time.Duration {
 		if w.sim.Now().Sub(start) > 30*time.Minute {
-			return 3 * time.Second
+			return step
 		}
 		return time.Second
 	}
+	return body
+}
+
+// A job whose second run is three times as slow breaks with its forecast: the jump is counted and its people can read of it.
+func TestScenarioEstimateJumps(t *testing.T) {
+	w := newWorld(t, site{})
+	body := w.slowing(3000, 3*time.Second)
 	w.submit("slow", slurmsim.Submission{GPUsPerNode: 4, Nodes: 1, Tasks: 1, Body: body, Comment: "unisched:ckpt=B:USR1,profile=skip,stop=iters:6000"})
 	w.run(40*time.Minute, nil)
 	if err := w.sim.Requeue(context.Background(), slurm.Ref{ID: w.ids["slow"]}); err != nil {
@@ -132,14 +137,7 @@ func TestScenarioEstimateJumps(t *testing.T) {
 // Where runs of the same job are now faster, now slower, the plans count with it: the second run of each job is held against its first, once.
 func TestScenarioRunsThatDiffer(t *testing.T) {
 	w := newWorld(t, site{})
-	start := w.sim.Now()
-	body := training(6000)
-	body.Step = func([]int) time.Duration {
-		if w.sim.Now().Sub(start) > 30*time.Minute {
-			return 1500 * time.Millisecond
-		}
-		return time.Second
-	}
+	body := w.slowing(6000, 1500*time.Millisecond)
 	names := []string{"one", "two", "three"}
 	for _, n := range names {
 		w.submit(n, slurmsim.Submission{GPUsPerNode: 4, Nodes: 1, Tasks: 1, Body: body, Comment: "unisched:ckpt=B:USR1,profile=skip,stop=iters:6000"})
