@@ -6,9 +6,11 @@ import (
 	"unisched/slurm"
 )
 
+// A scene on the real cluster lasts at least so long, and ends then or as soon as all jobs stand where they stood on slurmsim: a busy host may take its
+// time, so no scene hangs on how fast Slurm is, and no job in it ends by itself before it is over unless its end is what is looked at.
 const (
 	soon = 300 * time.Millisecond
-	most = 12 * time.Second
+	most = 20 * time.Second
 	// dwell is long enough for a scheduling pass and a backfill: what has not started by then waits.
 	dwell = 7 * time.Second
 )
@@ -30,7 +32,7 @@ var script = []struct {
 		p.submit(asked{name: "e2", gpus: 2, tasks: 2})
 		p.until(soon, most)
 		p.submit(asked{name: "f1", gpus: 1}) // nothing is left
-		p.until(dwell, dwell)
+		p.until(dwell, most)
 	}},
 	{"per node", func(p *play) {
 		p.submit(asked{name: "one", gpus: 1})
@@ -38,7 +40,7 @@ var script = []struct {
 		p.submit(asked{name: "two by two", perNode: 2, nodes: 2})
 		p.until(soon, most)
 		p.submit(asked{name: "four", perNode: 4, nodes: 1})
-		p.until(dwell, dwell)
+		p.until(dwell, most)
 		p.submit(asked{name: "too much", perNode: 5, nodes: 1, hold: true})
 		p.until(soon, most)
 	}},
@@ -49,16 +51,16 @@ var script = []struct {
 		p.until(time.Second, most)
 		p.update("own", slurm.Update{Hold: slurm.Some(false)})
 		p.update("ours", slurm.Update{Hold: slurm.Some(false)})
-		p.until(dwell, dwell)
+		p.until(dwell, most)
 		p.update("ours", slurm.Update{BeginTime: slurm.Some(time.Time{})})
 		p.until(soon, most)
 		p.update("own", slurm.Update{Hold: slurm.Some(true)}) // while it runs
-		p.until(time.Second, 2*time.Second)
+		p.until(time.Second, most)
 	}},
 	{"begin time moves", func(p *play) {
-		p.submit(asked{name: "job", gpus: 1, begin: 4 * time.Second})
+		p.submit(asked{name: "job", gpus: 1, begin: 6 * time.Second})
 		p.update("job", slurm.Update{BeginTime: slurm.Some(p.on.now().Add(time.Hour))})
-		p.until(dwell+3*time.Second, dwell+3*time.Second)
+		p.until(dwell+3*time.Second, most) // past the time that it had
 		p.update("job", slurm.Update{BeginTime: slurm.Some(time.Time{})})
 		p.until(soon, most)
 	}},
@@ -70,14 +72,14 @@ var script = []struct {
 		p.submit(asked{name: "late", perNode: 4, nodes: 1})
 		p.submit(asked{name: "first", perNode: 4, nodes: 1, hold: true})
 		p.update("first", slurm.Update{SeenPending: true, Hold: slurm.Some(false), Nice: slurm.Some[int64](-1000), RequiredNodes: []string{"n2"}, Nodes: slurm.Some(1)})
-		p.until(dwell, dwell)
+		p.until(dwell, most)
 		p.cancel("x1") // late takes it: first wants n2 only
 		p.until(soon, most)
 		p.cancel("x2")
 		p.until(soon, most)
 		p.submit(asked{name: "pinned", perNode: 4, nodes: 1, hold: true})
 		p.update("pinned", slurm.Update{SeenPending: true, Hold: slurm.Some(false), RequiredNodes: []string{"n2"}, Nodes: slurm.Some(1)})
-		p.until(dwell, dwell)
+		p.until(dwell, most)
 		p.result("pinned", p.on.ClearRequiredNodes(p.ctx, p.ids["pinned"].Ref(), 0))
 		p.cancel("x3")
 		p.until(soon, most)
@@ -93,7 +95,7 @@ var script = []struct {
 		p.until(2*time.Second, most)
 		p.update("job", slurm.Update{Hold: slurm.Some(true)})
 		p.result("job", p.on.Signal(p.ctx, p.ids["job"].Ref(), slurm.Signal{Name: slurm.USR1, BatchOnly: true}))
-		p.until(dwell, dwell)
+		p.until(dwell, most)
 		p.update("job", slurm.Update{SeenPending: true, Hold: slurm.Some(false), RequiredNodes: []string{"n3"}, Nodes: slurm.Some(1), BeginTime: slurm.Some(time.Time{})})
 		p.until(soon, most)
 	}},
@@ -105,7 +107,7 @@ var script = []struct {
 		p.result("asked", p.on.Requeue(p.ctx, p.ids["asked"].Ref()))
 		p.result("saves", p.on.Signal(p.ctx, p.ids["saves"].Ref(), slurm.Signal{Name: slurm.USR1}))
 		p.result("stays", p.on.Requeue(p.ctx, p.ids["stays"].Ref()))
-		p.until(dwell, dwell)
+		p.until(dwell, most)
 		p.update("asked", slurm.Update{BeginTime: slurm.Some(time.Time{})})
 		p.update("saves", slurm.Update{BeginTime: slurm.Some(time.Time{})})
 		p.until(soon, most)
@@ -146,10 +148,10 @@ var script = []struct {
 		p.until(soon, most)
 	}},
 	{"dependency", func(p *play) {
-		p.submit(asked{name: "before", gpus: 1, seconds: 5})
+		p.submit(asked{name: "before", gpus: 1, seconds: 25}) // longer than the first scene may take
 		p.submit(asked{name: "then", gpus: 1, after: p.ids["before"]})
-		p.until(2*time.Second, 2*time.Second)
-		p.until(dwell, most)
+		p.until(2*time.Second, most)
+		p.until(dwell, 2*most)
 	}},
 	{"drain", func(p *play) {
 		p.submit(asked{name: "runs", perNode: 4, nodes: 1})
@@ -160,7 +162,7 @@ var script = []struct {
 		p.submit(asked{name: "pinned", perNode: 4, nodes: 1, hold: true})
 		p.update("pinned", slurm.Update{SeenPending: true, Hold: slurm.Some(false), RequiredNodes: []string{"n2"}, Nodes: slurm.Some(1)})
 		p.submit(asked{name: "wide", perNode: 4, nodes: 3})
-		p.until(dwell, dwell)
+		p.until(dwell, most)
 		p.people("resume", "n1")
 		p.people("resume", "n2")
 		p.until(soon, most)
@@ -172,7 +174,7 @@ var script = []struct {
 		p.submit(asked{name: "longer", gpus: 1, minutes: 30})
 		p.submit(asked{name: "endless", gpus: 1, minutes: -1})
 		p.submit(asked{name: "short", gpus: 1, minutes: 5})
-		p.until(dwell, dwell+3*time.Second)
+		p.until(dwell, most)
 		p.cancel("wide", "short")
 		p.until(soon, most)
 	}},
@@ -181,7 +183,7 @@ var script = []struct {
 		p.submit(asked{name: "hours", gpus: 1, partition: "profile", minutes: 120, hold: true})
 		p.update("hours", slurm.Update{Hold: slurm.Some(false)})
 		p.submit(asked{name: "fine", gpus: 2, partition: "profile"})
-		p.until(dwell, dwell)
+		p.until(dwell, most)
 	}},
 	{"reservation ahead", func(p *play) {
 		p.people("reserve", "n1,n2,n3")
@@ -189,7 +191,7 @@ var script = []struct {
 		p.submit(asked{name: "over", gpus: 1, minutes: 90})
 		p.submit(asked{name: "pinned over", gpus: 1, minutes: 90, hold: true})
 		p.update("pinned over", slurm.Update{SeenPending: true, Hold: slurm.Some(false), RequiredNodes: []string{"n2"}, Nodes: slurm.Some(1)})
-		p.until(dwell, dwell)
+		p.until(dwell, most)
 		p.people("unreserve")
 		p.until(soon, most)
 	}},
@@ -197,9 +199,9 @@ var script = []struct {
 		p.people("break", "n1")
 		p.submit(asked{name: "job", gpus: 1, hold: true})
 		p.update("job", slurm.Update{SeenPending: true, Hold: slurm.Some(false), RequiredNodes: []string{"n1"}, Nodes: slurm.Some(1)})
-		p.until(dwell, dwell)
+		p.until(dwell, most)
 		p.people("mend", "n1")
-		p.until(dwell, dwell)
+		p.until(dwell, most)
 		p.update("job", slurm.Update{Hold: slurm.Some(false), BeginTime: slurm.Some(time.Time{})})
 		p.until(soon, most)
 	}},
