@@ -224,6 +224,9 @@ func (b *books) audit() error {
 	for _, a := range b.all {
 		sum += a.held
 		if a.stay != nil {
+			if b.open == 0 {
+				return fmt.Errorf("all jobs ended, and job %s holds GPUs: %w", a.job.ID, ErrInvariant)
+			}
 			sum += b.last.Sub(a.stay.at).Seconds() * float64(a.stay.gpus)
 		}
 		if !a.done && !a.rejected {

@@ -153,6 +153,7 @@ func Run(ctx context.Context, cfg Config, jobs []trace.Job, policy bridge.Policy
 		}
 	}
 	if err = w.loop(ctx); err == nil {
+		w.drain()
 		w.books.integrate(w.cluster.Now())
 		err = w.books.audit()
 	}
@@ -177,7 +178,7 @@ func (c Config) partitions(nodes []slurmsim.Node) []slurmsim.Partition {
 // longDelay is how far ahead the begin time of a waiting job lies: nobody dies here, so that nothing has to start by itself.
 const longDelay = 20 * 365 * 24 * time.Hour
 
-// patience is the virtual time without any change after which a run is given up.
+// patience is the virtual time without any change, and without a job on GPUs, after which a run is given up.
 const patience = 7 * 24 * time.Hour
 
 func (w *world) bridgeConfig() bridge.Config {
@@ -239,11 +240,18 @@ func (w *world) loop(ctx context.Context) error {
 		if w.cfg.Progress != nil && w.steps%64 == 0 {
 			w.cfg.Progress(Progress{tick.Sub(start), w.books.ended, len(w.jobs)})
 		}
-		if tick.Sub(w.moved) > patience && w.next == len(w.jobs) {
+		if tick.Sub(w.moved) > patience && w.next == len(w.jobs) && w.books.held == 0 {
 			return nil
 		}
 	}
 	return nil
+}
+
+// drain waits until the last jobs to end have let go of their GPUs: what they held counts as well.
+func (w *world) drain() {
+	for w.books.open == 0 && w.books.held > 0 && !w.cluster.Next().IsZero() {
+		w.cluster.Advance(w.cluster.Next())
+	}
 }
 
 // nextTick is the next instant of the grid that is a unit boundary or has an event before it.

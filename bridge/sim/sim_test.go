@@ -85,6 +85,17 @@ func TestHandWorked(t *testing.T) {
 	}
 }
 
+// TestLastJobCounts: what the last job to end held is booked, wherever between two looks of the loop it ends.
+func TestLastJobCounts(t *testing.T) {
+	for i := range 30 {
+		long := 10*time.Minute + time.Duration(i)*time.Second
+		r := play(t, Config{Oracle: true}, rival(t, "fifo"), job("a", 4, 0, long))
+		if work := 4 * long.Seconds(); r.HeldGPU < 0.8*work || r.HeldGPU > 1.2*work+4*120 || len(r.Stays) != 1 {
+			t.Errorf("%v of work on 4 GPUs: %.0f GPU-seconds held in %d stays", long, r.HeldGPU, len(r.Stays))
+		}
+	}
+}
+
 // TestFigures: what is null, what counts as missed.
 func TestFigures(t *testing.T) {
 	after := func(d time.Duration, v float64) trace.Tier { return trace.Tier{After: d, Value: v} }
