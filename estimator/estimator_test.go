@@ -213,3 +213,23 @@ func TestExpectedResumesAgainstMonteCarlo(t *testing.T) {
 		}
 	}
 }
+
+// TestMeasuredIsKnown: the interval of a shape that the job has run on is about as narrow as its measurement, although the exchange there hides behind the computation and the model alone
+// could not say when it will stop hiding.
+func TestMeasuredIsKnown(t *testing.T) {
+	wide := planner.Shape{4, 4}
+	width := func(samples ...Sample) float64 {
+		x := (Fabric{}).StepTimes(Job{Requested: wide, Samples: samples})(wide, 0)
+		if !(x.Low <= x.Mid && x.Mid <= x.High) {
+			t.Fatalf("interval %v", x)
+		}
+		return x.High / x.Low
+	}
+	profile := []Sample{{Shape: planner.Shape{1}, IterTime: 0.300, StdErr: 0.003}, {Shape: planner.Shape{2}, IterTime: 0.303, StdErr: 0.003}}
+	for _, seconds := range []float64{0.303, 0.31, 0.33, 0.4, 0.6} {
+		known, guess := width(append(profile, Sample{Shape: wide, IterTime: seconds, StdErr: 0.003})...), width(profile...)
+		if known > 1.25 || known > 0.8*guess {
+			t.Errorf("%v s on a shape that was measured: known within a factor of %.2f, before that %.2f", seconds, known, guess)
+		}
+	}
+}

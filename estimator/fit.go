@@ -58,17 +58,20 @@ func (q *problem) loss(p *vec, f []float64) float64 {
 			l += 0.5 * r * r
 		}
 	}
-	return l + 0.5*q.prior(p)
+	return l + 0.5*q.prior(p, &q.mu)
 }
 
-// prior is the squared distance from the prior mean.
-func (q *problem) prior(p *vec) float64 {
+// prior is the squared distance between p and o in standard deviations of the prior.
+func (q *problem) prior(p, o *vec) float64 { return distance(&q.prec, p, o, q.dim) }
+
+// distance is the squared distance between p and o by a precision.
+func distance(prec *mat, p, o *vec, d int) float64 {
 	l := 0.0
-	for a := 0; a < q.dim; a++ {
-		da := p[a] - q.mu[a]
-		l += da * da * q.prec[a][a]
+	for a := 0; a < d; a++ {
+		da := p[a] - o[a]
+		l += da * da * prec[a][a]
 		for b := 0; b < a; b++ {
-			l += 2 * da * q.prec[a][b] * (p[b] - q.mu[b])
+			l += 2 * da * prec[a][b] * (p[b] - o[b])
 		}
 	}
 	return l

@@ -3,7 +3,6 @@ package estimator
 import (
 	"cmp"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"unisched/planner"
@@ -27,7 +26,8 @@ type speedPosterior struct {
 	samples  []Sample
 	counts   sampleCounts
 	krige    *kriging
-	draws    []vec // of the parameters, filled by spread
+	q        *problem // that the fit solved, nil when nothing is measured
+	draws    []vec    // of the parameters, filled by spread
 }
 
 // speed fits the step-time model to the newest samples of a job, at most limit.
@@ -66,6 +66,7 @@ func (f Fabric) speed(prior *speedPrior, j Job, limit int) speedPosterior {
 		}
 	}
 	post.krige = post.residuals(&q)
+	post.q = &q
 	return post
 }
 
@@ -213,40 +214,6 @@ func (s *speedPosterior) at(shape planner.Shape, batch float64) planner.Interval
 	y += shift
 	return planner.Interval{Low: math.Exp(y - math.Sqrt(sq(low)+noise)), Mid: math.Exp(y), High: math.Exp(y + math.Sqrt(sq(high)+noise))}
 }
-
-// posteriorDraws is the number of draws of the parameters behind an interval: enough for its 0.1 and 0.9 quantiles.
-const posteriorDraws = 60
-
-// spread is how far the 0.1 and 0.9 quantiles of the prediction are from y when the parameters are drawn from their posterior. A linear approximation would see no
-// doubt where the exchange hides behind the computation, though a slower one would not hide.
-func (s *speedPosterior) spread(y float64, eval func(*vec) float64) (low, high float64) {
-	if s.draws == nil {
-		s.draws = make([]vec, 0, posteriorDraws)
-		rng := rand.New(rand.NewPCG(3, 14))
-		if l, ok := s.fit.root(speedDims); ok {
-			for range posteriorDraws {
-				p := s.fit.sampleFrom(&l, speedDims, rng.NormFloat64)
-				for k := range speedDims {
-					p[k] = min(max(p[k], speedLow[k]), speedHigh[k])
-				}
-				s.draws = append(s.draws, p)
-			}
-		}
-	}
-	var v [posteriorDraws]float64
-	for i := range s.draws {
-		v[i] = eval(&s.draws[i])
-	}
-	n := len(s.draws)
-	if n < 10 {
-		return 0, 0
-	}
-	slices.Sort(v[:n])
-	return max(y-v[n/10], 0), max(v[n-1-n/10]-y, 0)
-}
-
-// z80 is the 0.9 quantile of the Normal distribution: +-z80 standard deviations hold 80 %.
-const z80 = 1.2815515655446004
 
 // speeds lists the speed of every shape asked about, fastest first. An iteration counts as what it is, also on another number of GPUs: more GPUs at
 // the same local batch do not shorten a declared number of iterations. Where nobody counts iterations (no stop criterion), the work is the samples,

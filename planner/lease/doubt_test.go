@@ -29,6 +29,9 @@ func TestDoubt(t *testing.T) {
 		{"the speed is a guess that may be half as fast again", planner.Interval{Low: 0.6, Mid: 1, High: 1.6}, one, true},
 		{"the iterations are a guess", one, planner.Interval{Low: 0.5, Mid: 1, High: 2}, true},
 		{"a guess, but a narrow one", planner.Interval{Low: 0.98, Mid: 1, High: 1.02}, one, false},
+		{"its middle meets it, though it may take four times as long", one, planner.Interval{Low: 0.68, Mid: 0.7, High: 3}, true},
+		{"the same of its speed", planner.Interval{Low: 0.33, Mid: 1.4, High: 1.45}, one, true},
+		{"its middle just misses it, and it is hardly ever shorter", one, planner.Interval{Low: 0.96, Mid: 0.98, High: 3}, false},
 		{"may take longer, not shorter", one, planner.Interval{Low: 1, Mid: 1, High: 3}, false},
 	} {
 		in := newInstance(plantest.Snapshot(plantest.Nodes(1, 1), job(c.speed, c.iters)), Config{}.filled())
@@ -52,7 +55,7 @@ func TestDoubt(t *testing.T) {
 		for _, j := range []planner.Job{job(bad, one), job(one, bad)} {
 			in := newInstance(plantest.Snapshot(plantest.Nodes(1, 1), j), Config{}.filled())
 			d := in.jobs[0].doubt
-			if !(d.below >= 0) || !(d.above >= 0) || math.IsInf(d.below, 0) || math.IsInf(d.above, 0) {
+			if !(d.below >= 0) || !(d.above >= 0) || !(d.ahead >= 0) || math.IsInf(d.below+d.above+d.ahead, 0) {
 				t.Errorf("estimate %v gives doubt %+v", j.Estimate, d)
 			}
 			for _, c := range in.jobs[0].cols {
