@@ -152,6 +152,24 @@ func (b *Bridge) advance(now time.Time, rec *Record, shapes shapeKey, grown bool
 	rec.neverSuspended()
 }
 
+// untold is a job's estimate at an instant between two reports: a running job is taken to have gone on at its speed since the last one, but no longer than its reports are apart, for one that
+// has fallen silent may hang.
+func (b *Bridge) untold(now time.Time, rec *Record) planner.Estimate {
+	e, run := rec.Estimate, &rec.Run
+	if b.parts.Estimator != nil || rec.Phase != Running || run.Every <= 0 {
+		return e
+	}
+	v, ok := e.SpeedOf(rec.Placement.Shape())
+	if !ok || !(v.Mid > 0) || math.IsInf(v.Mid, 0) {
+		return e
+	}
+	done := v.Mid * min(max(now.Sub(run.LastAt), 0), run.Every).Seconds()
+	for _, x := range []*float64{&e.Iterations.Low, &e.Iterations.Mid, &e.Iterations.High} {
+		*x = max(*x-done, 0)
+	}
+	return e
+}
+
 // refreshCosts renews what suspending costs, when nothing else of an estimate can have changed.
 func (b *Bridge) refreshCosts(now time.Time, rec *Record) {
 	rec.Estimate.Resume, rec.Estimate.Checkpoint = b.fits().Costs(b.estimatorJob(now, rec))
@@ -217,13 +235,14 @@ func (b *Bridge) derive(now time.Time, rec *Record) (leftTime, bool) {
 			}
 		}
 	}
-	of := leftFrom{rec.made, rec.Estimate.Iterations, rec.Estimate.Suspensions, shape.String()}
+	e := b.untold(now, rec)
+	of := leftFrom{rec.made, e.Iterations, e.Suspensions, shape.String()}
 	if rec.left.of == of && !rec.left.at.IsZero() { // a waiting job, mostly
 		l := rec.left
 		l.at = now
 		return l, true
 	}
-	d, ok := estimator.DurationOf(rec.Estimate, shape)
+	d, ok := estimator.DurationOf(e, shape)
 	if !ok {
 		return leftTime{}, false
 	}

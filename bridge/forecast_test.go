@@ -54,6 +54,43 @@ func (o *told) Estimate(slurm.JobID, estimator.Job, time.Time) planner.Estimate 
 	return planner.Estimate{Iterations: planner.Exactly(o.left), Speeds: []planner.ShapeSpeed{{Shape: planner.Shape{1}, Speed: planner.Exactly(1)}}}
 }
 
+// Between two reports a job is taken to go on at its speed, for as long as its reports are apart.
+func TestGoesOnBetweenReports(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	b := &Bridge{}
+	rec := &Record{Phase: Running, Placement: planner.NewPlacement(planner.Share{Node: "n1", GPUs: 1}), Estimate: (&told{left: 1000}).Estimate(0, estimator.Job{}, at)}
+	rec.Estimate.Iterations.Low = 50
+	rec.Run.Start = at
+	left := func(after time.Duration) planner.Interval { return b.untold(at.Add(after), rec).Iterations }
+	if got := left(time.Hour); got != rec.Estimate.Iterations {
+		t.Errorf("before the first report: %v left", got)
+	}
+	for i, s := range []time.Duration{10, 20, 120, 121} { // the last one is of a checkpoint
+		rec.advance(at.Add(s*time.Second), int64(10*(i+1)))
+	}
+	for after, want := range map[time.Duration]planner.Interval{
+		100 * time.Second: {Low: 50, Mid: 1000, High: 1000}, // a clock that is behind
+		121 * time.Second: {Low: 50, Mid: 1000, High: 1000},
+		181 * time.Second: {Low: 0, Mid: 940, High: 940},
+		time.Hour:         {Low: 0, Mid: 912.5, High: 912.5}, // silent: seven eighths of 100 s
+	} {
+		if got := left(after); got != want {
+			t.Errorf("after %v: %v left, want %v", after, got, want)
+		}
+	}
+	if rec.Estimate.Iterations.Mid != 1000 {
+		t.Error("the estimate itself was changed")
+	}
+	rec.Phase = Waiting
+	if got := left(181 * time.Second); got.Mid != 1000 {
+		t.Errorf("it waits: %v left", got)
+	}
+	rec.Phase, b.parts.Estimator = Running, &told{}
+	if got := left(181 * time.Second); got.Mid != 1000 {
+		t.Errorf("whoever knows by himself is not corrected: %v left", got)
+	}
+}
+
 // A job that goes on past where its curve was to meet the target is estimated anew with its next report, however long the curve: an estimate of nothing left would let others have its GPUs.
 func TestOverrunCurvesAreFittedAtOnce(t *testing.T) {
 	o := &told{left: 300}

@@ -206,6 +206,8 @@ type RunProgress struct {
 	FirstAt   time.Time `json:"first_at,omitzero"`
 	LastIter  int64     `json:"last_iter"`
 	LastAt    time.Time `json:"last_at,omitzero"`
+	// Every is the longest time between two of its reports, of the newer ones: older ones count less and less.
+	Every time.Duration `json:"every_ns,omitempty"`
 	// Begin and End bracket the steady iterations that make the speed sample: iteration and time.
 	Signalled time.Time `json:"signalled,omitzero"`
 	// AskedBy is the first look after the signal: by then it was sent. Signalled is the beginning of its cycle, which may be minutes of slow calls before.

@@ -157,6 +157,7 @@ func (r *Record) advance(at time.Time, iter int64) {
 		run.FirstAt, run.FirstIter, run.LastAt, run.LastIter = at, iter, at, iter
 	}
 	if iter > run.LastIter && !at.Before(run.LastAt) {
+		run.Every = max(at.Sub(run.LastAt), run.Every/8*7) // a checkpoint's line may follow another within a second
 		run.LastIter, run.LastAt = iter, at
 		r.sample()
 	}

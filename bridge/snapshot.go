@@ -50,7 +50,7 @@ func (b *Bridge) plannerJob(at time.Time, rec *Record, job *slurm.Job) (planner.
 		Run: rec.ID(), Name: rec.Name, User: rec.User, Account: rec.Account, QOS: rec.QOS, Class: rec.Class(),
 		Weight:    b.cfg.weightOf(rec.Account, rec.QOS),
 		Submitted: rec.FirstSubmit, WaitingSince: rec.FirstSubmit, Blocked: rec.Blocked, Preemptible: b.preemptible(rec, job), Preempted: rec.cuts(at), Started: rec.Started,
-		Needs: needsOf(rec, job), Estimate: rec.Estimate, Elastic: rec.Wish.Elastic(),
+		Needs: needsOf(rec, job), Estimate: b.untold(at, rec), Elastic: rec.Wish.Elastic(),
 		Asked: rec.Original.GPUs, Attained: rec.gpuSeconds(at),
 	}
 	if rec.LastOnGPUs.After(pj.WaitingSince) {
