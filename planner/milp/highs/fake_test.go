@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -70,6 +71,9 @@ func fakeChild(mode string) {
 	signal.Ignore(syscall.SIGTERM)
 	mode, withIncumbents := strings.CutSuffix(mode, " with incumbents")
 	if withIncumbents {
+		if _, err := io.ReadFull(os.Stdin, make([]byte, 1)); err != nil { // its files are emptied before it is asked
+			panic(err)
+		}
 		if err := os.WriteFile(incumbentFile, []byte(incumbents), 0o600); err != nil {
 			panic(err)
 		}
