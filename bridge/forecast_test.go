@@ -81,6 +81,20 @@ func TestGoesOnBetweenReports(t *testing.T) {
 	if rec.Estimate.Iterations.Mid != 1000 {
 		t.Error("the estimate itself was changed")
 	}
+	rec.Iter = 70
+	if got := left(181 * time.Second); got.Mid != 970 {
+		t.Errorf("30 of them were done before: %v left", got)
+	}
+	rec.Iter = 1000
+	if got := left(time.Hour); got.Mid != 1000 {
+		t.Errorf("it only repeats what was done before: %v left", got)
+	}
+	rec.Iter = 40
+	rec.made.input = b.input(at, rec)
+	if got := left(181 * time.Second); got.Mid != 1000 {
+		t.Errorf("estimated by the time that it has run: %v left", got)
+	}
+	rec.made = madeFrom{}
 	rec.Phase = Waiting
 	if got := left(181 * time.Second); got.Mid != 1000 {
 		t.Errorf("it waits: %v left", got)
