@@ -105,6 +105,26 @@ func TestGoesOnBetweenReports(t *testing.T) {
 	}
 }
 
+// What a job has done since its last report is not counted twice, as time that it has held GPUs and as iterations left: it would be late by its own silence.
+func TestNotLateByItsSilence(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	b := &Bridge{}
+	rec := &Record{Phase: Running, FirstSubmit: at, Placement: planner.NewPlacement(planner.Share{Node: "n1", GPUs: 1})}
+	rec.Run.Start = at
+	rec.Wish.Tiers = []comment.Tier{{At: at.Add(1100 * time.Second), Value: 1}}
+	for _, done := range []int64{0, 240, 480} {
+		rec.advance(at.Add(time.Duration(done)*time.Second), done)
+	}
+	rec.Estimate = (&told{left: 1000 - 480}).Estimate(0, estimator.Job{}, at)
+	if why := b.neverInTime(at.Add(700*time.Second), rec); why != "" {
+		t.Errorf("it takes 1,000 s and has 1,100: %s", why)
+	}
+	rec.Estimate.Iterations = planner.Exactly(800)
+	if b.neverInTime(at.Add(700*time.Second), rec) == "" {
+		t.Error("it takes 1,280 s and has 1,100, and nobody minds")
+	}
+}
+
 // A job that goes on past where its curve was to meet the target is estimated anew with its next report, however long the curve: an estimate of nothing left would let others have its GPUs.
 func TestOverrunCurvesAreFittedAtOnce(t *testing.T) {
 	o := &told{left: 300}
