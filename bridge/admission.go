@@ -179,13 +179,13 @@ func (b *Bridge) judgeWish(now time.Time, rec *Record) {
 // neverInTime says why the job could not have met its last deadline even if it had run alone on its best shape from its submission on. What it waited for us does
 // not count against it.
 func (b *Bridge) neverInTime(now time.Time, rec *Record) string {
-	n := len(rec.Wish.Tiers)
-	if n == 0 || rec.Estimate.Iterations.Mid <= 0 {
+	n, e := len(rec.Wish.Tiers), b.untold(now, rec)
+	if n == 0 || e.Iterations.Mid <= 0 {
 		return ""
 	}
 	least := -1.0
-	for _, s := range rec.Estimate.Speeds {
-		d, ok := estimator.DurationOf(rec.Estimate, s.Shape)
+	for _, s := range e.Speeds {
+		d, ok := estimator.DurationOf(e, s.Shape)
 		if !ok {
 			continue
 		}
@@ -201,7 +201,7 @@ func (b *Bridge) neverInTime(now time.Time, rec *Record) string {
 		return ""
 	}
 	return fmt.Sprintf("it takes at least %s (%s), and had %s from its submission to its last deadline: it could not meet it even alone on the cluster",
-		Span(need), cmp.Or(rec.Estimate.Basis, "estimate"), Span(window))
+		Span(need), cmp.Or(e.Basis, "estimate"), Span(window))
 }
 
 // overrun says by what the job has gone beyond what its user declared, "" when it has not: more iterations than stop= or max=, or more GPU time than its request and

@@ -153,10 +153,10 @@ func (b *Bridge) advance(now time.Time, rec *Record, shapes shapeKey, grown bool
 }
 
 // untold is a job's estimate at an instant between two reports: a running job is taken to have gone on at its speed since the last one, but no longer than its reports are apart, for one that
-// has fallen silent may hang.
+// has fallen silent may hang. What it repeats after a resume is not counted, and an estimate that follows from the time that the job has run already is not corrected.
 func (b *Bridge) untold(now time.Time, rec *Record) planner.Estimate {
 	e, run := rec.Estimate, &rec.Run
-	if b.parts.Estimator != nil || rec.Phase != Running || run.Every <= 0 {
+	if b.parts.Estimator != nil || rec.Phase != Running || run.Every <= 0 || rec.made.input.ran > 0 {
 		return e
 	}
 	v, ok := e.SpeedOf(rec.Placement.Shape())
@@ -164,6 +164,7 @@ func (b *Bridge) untold(now time.Time, rec *Record) planner.Estimate {
 		return e
 	}
 	done := v.Mid * min(max(now.Sub(run.LastAt), 0), run.Every).Seconds()
+	done = max(done-float64(rec.Iter-run.LastIter), 0)
 	for _, x := range []*float64{&e.Iterations.Low, &e.Iterations.Mid, &e.Iterations.High} {
 		*x = max(*x-done, 0)
 	}

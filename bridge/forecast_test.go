@@ -81,6 +81,20 @@ func TestGoesOnBetweenReports(t *testing.T) {
 	if rec.Estimate.Iterations.Mid != 1000 {
 		t.Error("the estimate itself was changed")
 	}
+	rec.Iter = 70
+	if got := left(181 * time.Second); got.Mid != 970 {
+		t.Errorf("30 of them were done before: %v left", got)
+	}
+	rec.Iter = 1000
+	if got := left(time.Hour); got.Mid != 1000 {
+		t.Errorf("it only repeats what was done before: %v left", got)
+	}
+	rec.Iter = 40
+	rec.made.input = b.input(at, rec)
+	if got := left(181 * time.Second); got.Mid != 1000 {
+		t.Errorf("estimated by the time that it has run: %v left", got)
+	}
+	rec.made = madeFrom{}
 	rec.Phase = Waiting
 	if got := left(181 * time.Second); got.Mid != 1000 {
 		t.Errorf("it waits: %v left", got)
@@ -88,6 +102,26 @@ func TestGoesOnBetweenReports(t *testing.T) {
 	rec.Phase, b.parts.Estimator = Running, &told{}
 	if got := left(181 * time.Second); got.Mid != 1000 {
 		t.Errorf("whoever knows by himself is not corrected: %v left", got)
+	}
+}
+
+// What a job has done since its last report is not counted twice, as time that it has held GPUs and as iterations left: it would be late by its own silence.
+func TestNotLateByItsSilence(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	b := &Bridge{}
+	rec := &Record{Phase: Running, FirstSubmit: at, Placement: planner.NewPlacement(planner.Share{Node: "n1", GPUs: 1})}
+	rec.Run.Start = at
+	rec.Wish.Tiers = []comment.Tier{{At: at.Add(1100 * time.Second), Value: 1}}
+	for _, done := range []int64{0, 240, 480} {
+		rec.advance(at.Add(time.Duration(done)*time.Second), done)
+	}
+	rec.Estimate = (&told{left: 1000 - 480}).Estimate(0, estimator.Job{}, at)
+	if why := b.neverInTime(at.Add(700*time.Second), rec); why != "" {
+		t.Errorf("it takes 1,000 s and has 1,100: %s", why)
+	}
+	rec.Estimate.Iterations = planner.Exactly(800)
+	if b.neverInTime(at.Add(700*time.Second), rec) == "" {
+		t.Error("it takes 1,280 s and has 1,100, and nobody minds")
 	}
 }
 

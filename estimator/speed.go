@@ -26,7 +26,7 @@ type speedPosterior struct {
 	samples  []Sample
 	counts   sampleCounts
 	krige    *kriging
-	q        *problem // that the fit solved, nil when nothing is measured
+	q        *problem // that the fit solved; nil when the computation of one GPU is not measured
 	draws    []vec    // of the parameters, filled by spread
 }
 
@@ -66,7 +66,9 @@ func (f Fabric) speed(prior *speedPrior, j Job, limit int) speedPosterior {
 		}
 	}
 	post.krige = post.residuals(&q)
-	post.q = &q
+	if len(post.comp.batch) > 0 {
+		post.q = &q
+	}
 	return post
 }
 

@@ -56,9 +56,12 @@ func tail(text string, lines int) string {
 	return strings.Join(all[max(len(all)-lines, 0):], "\n")
 }
 
+// patience is how many times longer a wait may take than it should on a quiet host: that something comes is tested, not how soon.
+const patience = 2
+
 // within is a context for one wait.
 func within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
+	ctx, cancel := context.WithTimeout(t.Context(), patience*d)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -31,6 +31,7 @@ func TestDoubt(t *testing.T) {
 		{"a guess, but a narrow one", planner.Interval{Low: 0.98, Mid: 1, High: 1.02}, one, false},
 		{"its middle meets it, though it may take four times as long", one, planner.Interval{Low: 0.68, Mid: 0.7, High: 3}, true},
 		{"the same of its speed", planner.Interval{Low: 0.33, Mid: 1.4, High: 1.45}, one, true},
+		{"the middle of its iterations is over, though it may go on for long", one, planner.Interval{High: 4}, true},
 		{"its middle just misses it, and it is hardly ever shorter", one, planner.Interval{Low: 0.96, Mid: 0.98, High: 3}, false},
 		{"may take longer, not shorter", one, planner.Interval{Low: 1, Mid: 1, High: 3}, false},
 	} {
