@@ -165,9 +165,7 @@ func (b *Bridge) untold(now time.Time, rec *Record) planner.Estimate {
 	}
 	done := v.Mid * min(max(now.Sub(run.LastAt), 0), run.Every).Seconds()
 	done = max(done-float64(rec.Iter-run.LastIter), 0)
-	for _, x := range []*float64{&e.Iterations.Low, &e.Iterations.Mid, &e.Iterations.High} {
-		*x = max(*x-done, 0)
-	}
+	e.Iterations = e.Iterations.Less(done)
 	return e
 }
 
@@ -266,7 +264,7 @@ func (b *Bridge) leftOf(now time.Time, rec *Record) (leftTime, bool) {
 	l := rec.left
 	if rec.Phase == Running {
 		ran := max(now.Sub(l.at).Seconds(), 0)
-		l.Low, l.Mid, l.High, l.quantile = max(l.Low-ran, 0), max(l.Mid-ran, 0), max(l.High-ran, 0), max(l.quantile-ran, 0)
+		l.Interval, l.quantile = l.Less(ran), max(l.quantile-ran, 0)
 	}
 	return l, true
 }

@@ -207,9 +207,8 @@ type RunProgress struct {
 	LastIter  int64     `json:"last_iter"`
 	LastAt    time.Time `json:"last_at,omitzero"`
 	// Every is the longest time between two of its reports, of the newer ones: older ones count less and less.
-	Every time.Duration `json:"every_ns,omitempty"`
-	// Begin and End bracket the steady iterations that make the speed sample: iteration and time.
-	Signalled time.Time `json:"signalled,omitzero"`
+	Every     time.Duration `json:"every_ns,omitempty"`
+	Signalled time.Time     `json:"signalled,omitzero"`
 	// AskedBy is the first look after the signal: by then it was sent. Signalled is the beginning of its cycle, which may be minutes of slow calls before.
 	AskedBy      time.Time `json:"asked_by,omitzero"`
 	Heard        bool      `json:"heard,omitempty"`  // Slurm or the job says that the signal was delivered

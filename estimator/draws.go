@@ -60,7 +60,8 @@ const reelSlack = 1
 // computation that approximation has no slope, and draws would slow down even a shape that was measured. f is room for the predictions.
 func (s *speedPosterior) reel(p *vec, f []float64) {
 	unlikely := func(p *vec) float64 { return s.q.loss(p, f) - 0.5*s.q.prior(p, &s.q.mu) } // minus the log likelihood of the measurements
-	limit := unlikely(&s.fit.p) + 0.5*(distance(&s.fit.hess, p, &s.fit.p, speedDims)-s.q.prior(p, &s.fit.p)) + reelSlack
+	best := s.fit.loss - 0.5*s.q.prior(&s.fit.p, &s.q.mu)
+	limit := best + 0.5*(distance(&s.fit.hess, p, &s.fit.p, speedDims)-s.q.prior(p, &s.fit.p)) + reelSlack
 	if unlikely(p) <= limit {
 		return
 	}

@@ -63,6 +63,11 @@ type Interval struct {
 // Exactly is an Interval without width.
 func Exactly(v float64) Interval { return Interval{v, v, v} }
 
+// Less is what is left of the quantity when d of it is done: never below 0.
+func (i Interval) Less(d float64) Interval {
+	return Interval{max(i.Low-d, 0), max(i.Mid-d, 0), max(i.High-d, 0)}
+}
+
 // At returns the value at quantile q, linear between Low (0.1), Mid (0.5) and High (0.9) and flat beyond.
 func (i Interval) At(q float64) float64 {
 	switch {

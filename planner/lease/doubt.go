@@ -22,8 +22,8 @@ type doubt struct {
 // normalTenth is the distance from the middle of a normal distribution to its 10 % and 90 % quantiles, in standard deviations: what an 80 % interval spans on each side.
 const normalTenth = 1.2816
 
-// doubtOf reads it off a job's estimate. The iterations left and the speed of the fastest shape err independently.
-func (in *instance) doubtOf(j *job) doubt {
+// doubtOf reads it off a job's estimate, of which planned seconds are planned with. The iterations left and the speed of the fastest shape err independently.
+func (in *instance) doubtOf(j *job, planned float64) doubt {
 	var speed planner.Interval
 	for _, v := range j.Estimate.Speeds {
 		if v.Shape.Valid() && good(v.Speed.Mid) && v.Speed.Mid > speed.Mid {
@@ -40,7 +40,6 @@ func (in *instance) doubtOf(j *job) doubt {
 		faster = mid - it.Mid/speed.High
 	}
 	span := func(seconds float64) float64 { return min(max(0, finite(seconds))/in.unit, maxUnits) }
-	planned, _ := in.workSeconds(j)
 	return doubt{
 		below: span(math.Hypot(mid-it.Low/speed.Mid, max(0, faster)) / normalTenth),
 		above: span((it.High/speed.Mid - mid) / normalTenth),

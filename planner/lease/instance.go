@@ -292,7 +292,7 @@ func (in *instance) times(j *job) {
 	} else if sec, ok := in.workSeconds(j); ok {
 		work = units(sec)
 		if j.Class.SLO() {
-			j.doubt = in.doubtOf(j)
+			j.doubt = in.doubtOf(j, sec)
 		}
 	}
 	suspensions := min(max(0, finite(e.Suspensions)), 1000)
